@@ -1,0 +1,22 @@
+"""The exceptions this package raises on purpose; everything else that escapes is a defect.
+
+Each message is a sentence a user can act on. This module knows nothing of models, files or algorithms.
+"""
+
+__all__ = ["IbiaError", "InputError", "UnavailableError", "ZeroProbabilityError"]
+
+
+class IbiaError(Exception):
+    """The base of every exception raised on purpose."""
+
+
+class InputError(IbiaError, ValueError):
+    """A model, a file or an argument is not usable; the message says which part and what was expected."""
+
+
+class ZeroProbabilityError(InputError):
+    """The evidence, or the model as written, has probability zero, so there is no posterior."""
+
+
+class UnavailableError(IbiaError):
+    """Something the request needs (an optional dependency, a device) is not there."""
