@@ -23,7 +23,8 @@ __all__ = ["Factor", "FactorError", "Model", "Variable", "check_evidence"]
 
 # Larger tables are a mistake in the input; refusing them early keeps every later size a sane number.
 LARGEST_TABLE = 2**40
-# States over all variables; marginals need one number for each, so a model beyond this is a mistake as well.
+# Marginals need a number and a name for each state, so counts beyond these are mistakes as well.
+LARGEST_CARDINALITY = 2**20
 MOST_STATES = 2**24
 
 
@@ -70,9 +71,10 @@ class Variable:
             ) from None
         if cardinality < 1:
             raise InputError(f"Variable {self.name} has cardinality {cardinality}; expected at least 1.")
-        if cardinality > MOST_STATES:
+        if cardinality > LARGEST_CARDINALITY:
             raise InputError(
-                f"Variable {self.name} has cardinality {cardinality}; at most {MOST_STATES} is supported."
+                f"Variable {self.name} has cardinality {cardinality}; "
+                f"at most {LARGEST_CARDINALITY} is supported."
             )
         states = tuple(map(str, self.states)) if self.states else _numbered_states(cardinality)
         if len(states) != cardinality:
