@@ -91,24 +91,25 @@ class Tokens:
         """Return a word as a whole number that is not negative; `what` says what it is."""
         if position >= len(self.words):
             raise self.error(position, f"the file ends too early: {what} is missing.")
+        word = self.words[position]
+        if word.isdigit() and len(word) < 19:
+            return int(word)
         return self.integers(position, position + 1, what)[0]
 
     def integers(self, start: int, stop: int, what: str) -> list[int]:
         """Return the words from `start` to `stop` as whole numbers that are not negative."""
         words = self.words[start:stop]
-        try:
-            numbers = list(map(int, words))
-        except ValueError:
-            numbers = []
-        # int() reads "1_000" as a number, which no file format means.
-        if len(numbers) == len(words) and min(numbers, default=0) >= 0 and b"_" not in b" ".join(words):
-            return numbers
+        # One test of all words together: the usual file has nothing but digits here.
+        if b"".join(words).isdigit() and len(max(words, key=len)) < 19:
+            return list(map(int, words))
         for position in range(start, stop):
             if not _WHOLE.fullmatch(self.words[position]):
                 raise self.error(
                     position, f"{what} is {self.quote(position)}; expected a whole number, not negative."
                 )
-        raise self.error(start, f"{what} is too large a number.")
+            if len(self.words[position]) > 18:
+                raise self.error(position, f"{what} is {self.quote(position)}, too large a number.")
+        return list(map(int, words))
 
     def numbers(self, start: int, stop: int, what: str) -> NDArray[np.float64]:
         """Return the words from `start` to `stop` as numbers, which may be negative, infinite or NaN."""

@@ -293,4 +293,6 @@ def read_partition(path: PathLike) -> float:
 
 def write_partition(path: PathLike, log10_z: float) -> None:
     """Write a PR file: log10 of the partition function with 17 significant digits."""
+    if math.isnan(log10_z) or log10_z == math.inf:
+        raise InputError(f"{log10_z} is not a logarithm of a partition function; {path} is not written.")
     write_text(path, f"PR\n{log10_z:.17g}\n")

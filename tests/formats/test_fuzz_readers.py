@@ -1,0 +1,163 @@
+"""Damaged and random files: a reader returns something valid or raises InputError, never anything else."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ibia import formats
+from ibia.errors import InputError
+from ibia.model import Model
+from strategies import models
+
+VALID = {
+    "model.uai": b"MARKOV\n3\n2 2 3\n3\n1 0\n2 2 1\n0\n\n2\n 0.25 0.75\n\n6\n 1 2 3\n 4 5 6e-1\n1 2\n",
+    "bayes.uai": b"BAYES 3 2 1 2 3 1 0 2 0 1 3 1 0 2 2 .5 .5 2 1 1 4 .1 .9 .2 .8",
+    "model.erg": b"2\n2 3\n0\n1 0\n/* Tables */\n2 .5 .5\n6 1 0 0 0 .5 .5\n/* Names */ a b\nn y d w x\n",
+    "model.evid": b"/* Evidence */\n2\n 3 1\n 5 0\n",
+    "model.MAR": b"MAR\n2 2 0.25 0.75 3 1 0 0\n-BEGIN-\n2 2 0.5 0.5 3 0 0 1\n",
+    "model.PR": b"PR\n-8.893083376471438\n",
+}
+READERS: dict[str, Callable[[Path], object]] = {
+    ".uai": formats.read,
+    ".erg": formats.read,
+    ".txt": formats.read,
+    ".evid": formats.read_evidence,
+    ".MAR": formats.read_marginals,
+    ".PR": formats.read_partition,
+}
+AWKWARD = [b"0", b"1", b"-1", b"2.0", b"nan", b"inf", b"-inf", b"1e999", b"1e-999", b"-0.0", b"1_0", b"+3"]
+AWKWARD += [
+    b"99999999999",
+    b"1048576",
+    b"4" * 400,
+    b"9" * 5000,
+    b"x",
+    b"/*",
+    b"*/",
+    b"\xff",
+    b"-BEGIN-",
+    b"MARKOV",
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[str, bytes]:
+    """Draw a file name and a valid file after a few accidents."""
+    name = draw(st.sampled_from(sorted(VALID)))
+    data = VALID[name]
+    for _ in range(draw(st.integers(1, 3))):
+        accident = draw(st.sampled_from(["cut", "delete", "repeat", "replace", "swap", "byte"]))
+        words = data.split(b" ")
+        place = draw(st.integers(0, max(len(words) - 1, 0)))
+        at = draw(st.integers(0, len(data)))
+        if accident == "cut":
+            data = data[:at]
+        elif accident == "byte":
+            data = data[:at] + draw(st.binary(max_size=3)) + data[at + draw(st.integers(0, 2)) :]
+        else:
+            other = draw(st.integers(0, max(len(words) - 1, 0)))
+            if accident == "delete":
+                del words[place]
+            elif accident == "repeat":
+                words.insert(place, words[place])
+            elif accident == "replace":
+                words[place] = draw(st.sampled_from(AWKWARD))
+            else:
+                words[place], words[other] = words[other], words[place]
+            data = b" ".join(words)
+    return name, data
+
+
+def check_reader(folder: Path, name: str, data: bytes, packing: str = "") -> None:
+    path = folder / (name + packing)
+    path.write_bytes(data)
+    try:
+        result = READERS[Path(name).suffix](path)
+    except InputError as error:
+        message = str(error)
+    else:
+        message = "A sentence."
+        if isinstance(result, Model):
+            # A valid model is one that can be written and read again.
+            formats.write(result, folder / "again.uai")
+            assert formats.read(folder / "again.uai").factors == result.factors
+    assert message.endswith((".", "?"))
+    assert "\n" not in message
+
+
+def check_packed(folder: Path, data: bytes, packing: str, cut: int, flip: int) -> None:
+    packed = bytearray((gzip.compress if packing == ".gz" else lzma.compress)(data))
+    packed[flip % len(packed)] ^= 1 + flip % 255
+    check_reader(folder, "model.uai", bytes(packed[: max(len(packed) - cut, 0)]), packing)
+
+
+few = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fewer = settings(few, max_examples=100)
+many = settings(few, max_examples=20000, suppress_health_check=list(HealthCheck))
+names = st.sampled_from([f"file{suffix}" for suffix in READERS])
+packings = st.sampled_from([".gz", ".xz"])
+vocabulary = st.lists(st.sampled_from([*AWKWARD, b"\n", b"2", b"BAYES", b"0.5", b"MAR", b"PR"]), max_size=25)
+
+
+@few
+@given(file=damaged())
+def test_damaged_files(tmp_path: Path, file: tuple[str, bytes]) -> None:
+    check_reader(tmp_path, *file)
+
+
+@fewer
+@given(name=names, data=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_random_bytes_and_text(tmp_path: Path, name: str, data: bytes) -> None:
+    check_reader(tmp_path, name, data)
+
+
+@few
+@given(name=names, words=vocabulary)
+def test_random_words(tmp_path: Path, name: str, words: list[bytes]) -> None:
+    check_reader(tmp_path, name, b" ".join(words))
+
+
+@fewer
+@given(packing=packings, cut=st.integers(0, 30), flip=st.integers(0, 1000))
+def test_damaged_compressed_files(tmp_path: Path, packing: str, cut: int, flip: int) -> None:
+    check_packed(tmp_path, VALID["model.uai"], packing, cut, flip)
+
+
+@fewer
+@given(model=models(), data=st.data())
+def test_damaged_random_models(tmp_path: Path, model: Model, data: st.DataObject) -> None:
+    formats.write(model, tmp_path / "whole.uai")
+    words = (tmp_path / "whole.uai").read_bytes().split()
+    place = data.draw(st.integers(0, len(words) - 1))
+    words[place : place + data.draw(st.integers(0, 2))] = data.draw(
+        st.lists(st.sampled_from(AWKWARD), max_size=2)
+    )
+    check_reader(tmp_path, "model.uai", b"\n".join(words))
+
+
+@pytest.mark.slow
+@many
+@given(file=damaged())
+def test_damaged_files_at_length(tmp_path: Path, file: tuple[str, bytes]) -> None:
+    check_reader(tmp_path, *file)
+
+
+@pytest.mark.slow
+@many
+@given(name=names, words=vocabulary)
+def test_random_words_at_length(tmp_path: Path, name: str, words: list[bytes]) -> None:
+    check_reader(tmp_path, name, b" ".join(words))
+
+
+@pytest.mark.slow
+@many
+@given(packing=packings, cut=st.integers(0, 30), flip=st.integers(0, 100000))
+def test_damaged_compressed_files_at_length(tmp_path: Path, packing: str, cut: int, flip: int) -> None:
+    check_packed(tmp_path, VALID["model.uai"], packing, cut, flip)
