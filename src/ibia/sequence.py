@@ -1,0 +1,253 @@
+"""The forward loop: build, calibrate, approximate, until no factor is left (the paper's SLCTF).
+
+Each step holds a calibrated forest CTF_k, what exact and local marginalisation made of it (CTF_k,a), and the messages
+that start the next step. Structure and first beliefs are decided here; ``backward/`` turns them into posteriors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ibia.forest.calibrate import calibrate
+from ibia.forest.forest import Forest, edge
+from ibia.forest.triangulate import triangulate
+from ibia.prepare import Problem
+from ibia.steps.build import Growth, grow
+from ibia.steps.exact import Core, marginalise_exactly
+from ibia.steps.local import LocalReducer, Reduction
+from ibia.steps.loss import loss_rule
+from ibia.tables import Scope, Space, Table, product
+
+__all__ = ["Messages", "Settings", "Step", "forward"]
+
+_EPSILON = 1e-9
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to build and approximate.
+
+    Attributes
+    ----------
+    bound
+        Bits of the largest clique.
+    reduce
+        Local marginalisation leaves cliques of at most bound − reduce bits.
+    loss
+        Name of the loss rule.
+    """
+
+    bound: float = 20.0
+    reduce: float = 1.0
+    loss: str = "kl"
+    restarts: int = 3
+    patience: int = 40
+
+
+@dataclass
+class Messages:
+    """What a step hands to the next: CTF_k,a as one conditional table per clique of the reduced trees.
+
+    Attributes
+    ----------
+    scopes
+        Clique of the core → its reduced scope. Cliques that ended up inside a neighbour are left out.
+    parents
+        Clique → its parent in the reduced tree and the variables they share (−1 and none for roots).
+    edges
+        The reduced trees.
+    tables
+        Clique → f(scope | shared with parent); the product over cliques is the distribution of CTF_k,a.
+    """
+
+    scopes: dict[int, Scope]
+    parents: dict[int, tuple[int, Scope]]
+    edges: list[tuple[int, int, Scope]]
+    tables: dict[int, Table] = field(default_factory=dict)
+
+
+@dataclass
+class Step:
+    """One CTF_k of the sequence and its reduction to CTF_k,a (none for the last)."""
+
+    forest: Forest
+    contents: dict[int, set[int]]
+    log_z: float
+    added: int
+    bound: float
+    core: Core | None = None
+    reduction: Reduction | None = None
+    messages: Messages | None = None
+    seconds: float = 0.0
+    largest_bits: float = 0.0
+    location: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """Nats lost by the local marginalisations after this step."""
+        return self.reduction.loss if self.reduction else 0.0
+
+
+def message_number(clique: int) -> int:
+    """Return the potential number that stands for the message of a clique of the former step."""
+    return -1 - clique
+
+
+def fill(
+    forest: Forest, contents: dict[int, set[int]], factors: list[Table], messages: Messages | None, space: Space
+) -> float:
+    """Multiply the potentials into their cliques and return the logarithm of the scale taken out."""
+    log_scale = 0.0
+    forest.sepsets.clear()
+    for clique, scope in forest.scopes.items():
+        tables = []
+        for potential in sorted(contents[clique]):
+            if potential >= 0:
+                tables.append(factors[potential])
+            else:
+                assert messages is not None
+                tables.append(messages.tables[-1 - potential])
+        forest.beliefs[clique], scale = product(space, scope, tables)
+        log_scale += scale
+    return log_scale
+
+
+def reduced_trees(core: Core, reduction: Reduction) -> Messages:
+    """Return the trees of the reduced cliques, without those that lie inside a neighbour."""
+    scopes = dict(reduction.scopes)
+    neighbours: dict[int, dict[int, Scope]] = {
+        clique: {neighbour: reduction.sepsets[edge(clique, neighbour)] for neighbour in sepsets}
+        for clique, sepsets in core.forest.neighbours.items()
+    }
+    waiting = list(scopes)
+    while waiting:
+        clique = waiting.pop()
+        if clique not in scopes:
+            continue
+        host = next((n for n, sepset in neighbours[clique].items() if len(sepset) == len(scopes[clique])), None)
+        if host is None:
+            continue
+        for neighbour, sepset in neighbours.pop(clique).items():
+            del neighbours[neighbour][clique]
+            if neighbour != host:
+                neighbours[neighbour][host] = sepset
+                neighbours[host][neighbour] = sepset
+        del scopes[clique]
+        waiting.append(host)
+    trees = Forest()
+    trees.scopes = scopes
+    trees.neighbours = neighbours
+    parents: dict[int, tuple[int, Scope]] = {}
+    for tree in trees.trees():
+        for clique, parent in tree:
+            parents[clique] = (parent, neighbours[clique][parent] if parent >= 0 else ())
+    return Messages(scopes, parents, list(trees.edges()))
+
+
+def conditionals(messages: Messages, marginal: Callable[[int, Scope], Table]) -> dict[int, Table]:
+    """Return for each reduced clique its distribution given what it shares with its parent.
+
+    Parameters
+    ----------
+    marginal
+        Gives the marginal of a clique over its reduced scope.
+    """
+    tables = {}
+    for clique, scope in messages.scopes.items():
+        table = marginal(clique, scope)
+        parent, shared = messages.parents[clique]
+        if parent >= 0:
+            divisor = table.marginal(shared)
+            table.multiply_in(divisor.space.ones(shared).divide_in(divisor))
+        tables[clique] = table
+    return tables
+
+
+def forward(problem: Problem, order: list[int], settings: Settings, progress: Callable[[int, int], None] | None = None) -> list[Step]:
+    """Run the build–infer–approximate loop and return its steps."""
+    space = problem.space
+    remaining = [(number, problem.factors[number].scope) for number in order]
+    total = len(remaining)
+    steps: list[Step] = []
+    messages: Messages | None = None
+    while remaining:
+        started = time.perf_counter()
+        growth = Growth(space)
+        if messages is not None:
+            _start(growth, messages)
+        bound = settings.bound
+        before = len(remaining)
+        if messages is None and problem.width <= bound + _EPSILON:
+            whole = triangulate([scope for _, scope in remaining], space.log2, bound + _EPSILON, 60, 0.0)
+            if whole is not None:
+                growth._replace(set(), [], whole, remaining)
+                remaining = []
+        if remaining:
+            remaining = grow(
+                growth, remaining, bound, restarts=settings.restarts, patience=settings.patience
+            )
+        while len(remaining) == before:
+            # Nothing fits although factors remain: raise the bound for this step until one does.
+            bound += 1.0
+            if growth.try_add(remaining[:1], bound, settings.restarts):
+                remaining = remaining[1:]
+        forest = growth.forest
+        log_z = fill(forest, growth.contents, problem.factors, messages, space)
+        log_z += calibrate(forest)
+        step = Step(forest, growth.contents, log_z, before - len(remaining), bound)
+        step.location = {
+            potential: clique for clique, inside in growth.contents.items() for potential in inside
+        }
+        step.largest_bits = max((space.bits(scope) for scope in forest.scopes.values()), default=0.0)
+        if remaining:
+            step.core, step.reduction, messages = _approximate(forest, remaining, settings, space)
+            core = step.core
+            messages.tables = conditionals(
+                messages, lambda clique, scope, core=core: core.forest.beliefs[clique].marginal(scope)
+            )
+            step.messages = messages
+        step.seconds = time.perf_counter() - started
+        steps.append(step)
+        if progress is not None:
+            progress(total - len(remaining), total)
+    return steps
+
+
+def _approximate(
+    forest: Forest, remaining: list[tuple[int, Scope]], settings: Settings, space: Space
+) -> tuple[Core, Reduction, Messages]:
+    """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factor has room."""
+    interface = {variable for _, scope in remaining for variable in scope}
+    limit = settings.bound - settings.reduce
+    core = marginalise_exactly(forest, interface, limit, space)
+    reducer = LocalReducer(
+        core.forest, interface, loss_rule(settings.loss, core.forest, interface, space), space
+    )
+    reducer.reduce(dict.fromkeys(core.forest.scopes, limit))
+    while True:
+        reduction = reducer.reduction()
+        messages = reduced_trees(core, reduction)
+        growth = Growth(space)
+        numbers = _start(growth, messages)
+        if growth.try_add(remaining[:1], settings.bound, settings.restarts):
+            return core, reduction, messages
+        # The cliques in the way shrink by one variable, the largest first, until there is room.
+        region = growth.region(scope for _, scope in remaining[:1])
+        sizes = {clique: space.bits(messages.scopes[clique]) for clique, number in numbers.items() if number in region}
+        largest = max(sizes.values())
+        limits = {clique: largest - 1e-6 for clique, size in sizes.items() if size > largest - 1e-3}
+        if not reducer.reduce(limits):
+            return core, reduction, messages
+
+
+def _start(growth: Growth, messages: Messages) -> dict[int, int]:
+    """Begin a step with the reduced trees of the former one; return the number of each clique."""
+    numbers = {}
+    for clique, scope in messages.scopes.items():
+        numbers[clique] = growth.add_clique(scope)
+        growth.place(message_number(clique), scope, numbers[clique])
+    for first, second, sepset in messages.edges:
+        growth.forest.connect(numbers[first], numbers[second], sepset)
+    return numbers

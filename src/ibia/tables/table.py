@@ -1,0 +1,160 @@
+"""Tables: flat float64 arrays over ordered scopes of variables, and the few operations inference needs.
+
+A scope is a sorted tuple of variable numbers; the first variable varies slowest. Tables know nothing of forests. Methods
+whose name ends in ``_in`` change the table they are called on; all others return new tables.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.tables import kernels
+from ibia.tables.maps import IndexMap, index_map
+
+__all__ = ["Scope", "Space", "Table", "product"]
+
+Scope = tuple[int, ...]
+
+# Maps are small (a few thousand entries); this many are kept before the cache starts afresh.
+_CACHED_MAPS = 20_000
+
+
+class Space:
+    """The variables of one inference problem: their cardinalities, and the index maps between scopes over them.
+
+    Parameters
+    ----------
+    cardinalities
+        Number of states of each variable; the variable is its position.
+    """
+
+    def __init__(self, cardinalities: tuple[int, ...]) -> None:
+        self.cardinalities = cardinalities
+        self.log2 = tuple(math.log2(cardinality) for cardinality in cardinalities)
+        self._maps: dict[tuple[Scope, Scope], tuple[IndexMap, int]] = {}
+        self._patterns: dict[tuple[Scope, int], tuple[IndexMap, int]] = {}
+
+    def size(self, scope: Scope) -> int:
+        """Return the number of entries of a table over `scope`."""
+        return math.prod(self.cardinalities[variable] for variable in scope)
+
+    def bits(self, scope: frozenset[int] | set[int] | Scope) -> float:
+        """Return log2 of the number of entries of a table over `scope` (the paper's clique size)."""
+        return math.fsum(self.log2[variable] for variable in scope)
+
+    def partner(self, scope: Scope, subscope: Scope) -> tuple[IndexMap, int]:
+        """Return the index map from `scope` into `subscope`, and the size of the latter."""
+        found = self._maps.get((scope, subscope))
+        if found is None:
+            kept = frozenset(subscope)
+            cardinalities = tuple(self.cardinalities[variable] for variable in scope)
+            mask = 0
+            for variable in scope:
+                mask = 2 * mask + (variable in kept)
+            found = self._patterns.get((cardinalities, mask))
+            if found is None:
+                strides, size = [0] * len(scope), 1
+                for axis in range(len(scope) - 1, -1, -1):
+                    if scope[axis] in kept:
+                        strides[axis] = size
+                        size *= cardinalities[axis]
+                found = index_map(cardinalities, tuple(strides)), size
+                if len(self._patterns) >= _CACHED_MAPS:
+                    self._patterns.clear()
+                self._patterns[cardinalities, mask] = found
+            if len(self._maps) >= _CACHED_MAPS:
+                self._maps.clear()
+            self._maps[scope, subscope] = found
+        return found
+
+    def ones(self, scope: Scope) -> Table:
+        """Return a table of ones over `scope`."""
+        return Table(self, scope, kernels.allocate(self.size(scope), 1.0))
+
+
+class Table:
+    """A non-negative function of the variables in `scope`, stored flat in row-major order."""
+
+    __slots__ = ("scope", "space", "values")
+
+    def __init__(self, space: Space, scope: Scope, values: NDArray[np.float64]) -> None:
+        self.space = space
+        self.scope = scope
+        self.values = values
+
+    def __repr__(self) -> str:
+        return f"Table({self.scope}, {self.values.size} entries)"
+
+    def copy(self) -> Table:
+        """Return a copy that shares no memory."""
+        return Table(self.space, self.scope, self.values.copy())
+
+    def marginal(self, subscope: Scope) -> Table:
+        """Sum out every variable that is not in `subscope`."""
+        if subscope == self.scope:
+            return self.copy()
+        partner, size = self.space.partner(self.scope, subscope)
+        out = kernels.allocate(size, 0.0)
+        kernels.marginalise(self.values, *partner, out)
+        return Table(self.space, subscope, out)
+
+    def multiply_in(self, other: Table) -> Table:
+        """Multiply by `other`, whose scope lies within this one."""
+        kernels.multiply_in(self.values, *self.space.partner(self.scope, other.scope)[0], other.values)
+        return self
+
+    def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
+        """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
+        kernels.divide_in(self.values, divisor.values, zero_value)
+        return self
+
+    def scale_in(self, factor: float) -> Table:
+        """Multiply every entry by `factor`."""
+        kernels.scale_in(self.values, factor)
+        return self
+
+    def normalise_in(self) -> float:
+        """Scale to sum one and return the logarithm of the former sum (minus infinity: the table is all zero)."""
+        mass = kernels.total(self.values)
+        if mass <= 0.0:
+            return -math.inf
+        kernels.scale_in(self.values, 1.0 / mass)
+        return math.log(mass)
+
+    def entropy(self) -> float:
+        """Return the entropy in nats (of a table that sums to one)."""
+        return float(kernels.entropy(self.values))
+
+    def distance(self, other: Table) -> float:
+        """Return the largest absolute difference to a table of the same scope."""
+        return float(kernels.largest_difference(self.values, other.values))
+
+    def extended(self, scope: Scope) -> Table:
+        """Return the same function over a larger scope."""
+        if scope == self.scope:
+            return self.copy()
+        out = kernels.allocate(self.space.size(scope), 0.0)
+        kernels.gather(*self.space.partner(scope, self.scope)[0], self.values, 0, out)
+        return Table(self.space, scope, out)
+
+
+# After this many multiplications a growing product is rescaled, so that it neither over- nor underflows.
+_RESCALE_EVERY = 8
+
+
+def product(space: Space, scope: Scope, tables: list[Table]) -> tuple[Table, float]:
+    """Return the product of `tables` over `scope`, scaled, and the logarithm of the scale taken out."""
+    if not tables:
+        return space.ones(scope), 0.0
+    first = max(range(len(tables)), key=lambda position: len(tables[position].scope))
+    result = tables[first].extended(scope)
+    log_scale = 0.0
+    for position, table in enumerate(tables):
+        if position != first:
+            result.multiply_in(table)
+            if position % _RESCALE_EVERY == _RESCALE_EVERY - 1:
+                log_scale += result.normalise_in()
+    return result, log_scale
