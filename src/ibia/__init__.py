@@ -1,3 +1,46 @@
-"""Approximate inference in discrete probabilistic graphical models."""
+"""Inference in discrete graphical models that are too big for exact methods.
 
+All posterior marginals and the partition function, within a clique-size bound, with an estimate of the error.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ibia.errors import IbiaError, InputError, UnavailableError, ZeroProbabilityError
+from ibia.formats import read, read_evidence, write
+from ibia.model import Factor, Model, Variable
+
+if TYPE_CHECKING:
+    from ibia.infer import infer
+    from ibia.result import Result
+
+__all__ = [
+    "Factor",
+    "IbiaError",
+    "InputError",
+    "Model",
+    "Result",
+    "UnavailableError",
+    "Variable",
+    "ZeroProbabilityError",
+    "infer",
+    "read",
+    "read_evidence",
+    "write",
+]
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    # The engine pulls in the compiler; reading a model should not wait for it.
+    if name == "infer":
+        from ibia.infer import infer
+
+        globals()["infer"] = infer
+        return infer
+    if name == "Result":
+        from ibia.result import Result
+
+        return Result
+    raise AttributeError(f"module 'ibia' has no attribute {name!r}")

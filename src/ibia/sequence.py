@@ -34,16 +34,24 @@ class Settings:
     bound
         Bits of the largest clique.
     reduce
-        Local marginalisation leaves cliques of at most bound − reduce bits.
+        Local marginalisation leaves cliques of at most bound − reduce bits, and smaller ones only where the next factor
+        needs the room. None: only there (demand-driven).
     loss
         Name of the loss rule.
+    restarts
+        Further triangulations with random ties when a batch of factors does not fit at first.
+    patience
+        A step is complete when this many factors in a row did not fit.
+    check
+        Check every forest as it is made (slow; for tests and for hunting defects).
     """
 
     bound: float = 20.0
-    reduce: float = 1.0
+    reduce: float | None = 1.0
     loss: str = "kl"
     restarts: int = 3
-    patience: int = 40
+    patience: int = 1000
+    check: bool = False
 
 
 @dataclass
@@ -220,11 +228,12 @@ def _approximate(
 ) -> tuple[Core, Reduction, Messages]:
     """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factor has room."""
     interface = {variable for _, scope in remaining for variable in scope}
-    limit = settings.bound - settings.reduce
+    limit = settings.bound - (settings.reduce or 0.0)
     core = marginalise_exactly(forest, interface, limit, space)
     reducer = LocalReducer(
         core.forest, interface, loss_rule(settings.loss, core.forest, interface, space), space
     )
+    # Cliques of a step whose bound had to be raised come back within it, also when reduction is demand-driven.
     reducer.reduce(dict.fromkeys(core.forest.scopes, limit))
     while True:
         reduction = reducer.reduction()

@@ -10,158 +10,184 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ibia.backward.posterior import Posterior, last_informed_step
 from ibia.forest.calibrate import ZeroMassError, calibrate
+from ibia.forest.forest import Forest
 from ibia.forest.joint import joint_marginal
 from ibia.prepare import Problem
-from ibia.sequence import Settings, Step, conditionals, fill, message_number
-from ibia.steps.exact import Core, replay
-from ibia.tables import Table
+from ibia.sequence import Messages, Step, conditionals, fill, message_number
+from ibia.steps.exact import replay
+from ibia.tables import Scope, Space, Table
 
-__all__ = ["Posterior", "sweep"]
+__all__ = ["Sweeper"]
+
+# Steps that agree to this need no further sweep.
+_AGREEMENT = 1e-8
+# When the inconsistency fails to halve, the next messages move only this part of the way.
+_DAMPING = 0.7
+# A joint query may need this many bits beyond the bound.
+_QUERY_BITS = 3.0
 
 
 @dataclass
-class Posterior:
-    """Marginals of one component after the backward pass, and how well the steps agree."""
+class Sweeper:
+    """The state of expectation propagation over a sequence of steps.
 
-    marginals: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    log_z: float = 0.0
-    inconsistency: float = 0.0
-    history: list[tuple[float, float]] = field(default_factory=list)
-    disagreement: dict[int, float] = field(default_factory=dict)
+    Attributes
+    ----------
+    backward
+        For each step the messages λ from behind, one per reduced clique.
+    """
 
-
-def sweep(problem: Problem, steps: list[Step], settings: Settings, sweeps: int = 4) -> Posterior:
-    """Sweep backward and forward until the steps agree or agree no better."""
-    backward = [dict[int, Table]() for _ in steps]
-    cores: list[Core | None] = [step.core for step in steps]
+    problem: Problem
+    steps: list[Step]
+    bound: float
+    backward: list[dict[int, Table]] = field(default_factory=list)
+    weight: float = 1.0
     best: Posterior | None = None
-    trace = []
-    forward_log_z = math.fsum(step.log_z for step in steps)
-    for number in range(sweeps):
-        try:
-            if number > 0:
-                cores = _forward(problem, steps, backward, cores)
-            posterior = _backward(problem, steps, backward, cores, settings)
-        except ZeroMassError:
-            break
-        trace.append(posterior)
-        if best is None or posterior.inconsistency < best.inconsistency:
-            best = posterior
-        if len(steps) == 1 or posterior.inconsistency < 1e-7:
-            break
-    assert best is not None
-    best.history = [(p.inconsistency, p.log_z) for p in trace]
-    best.trace = trace
-    best.forward_log_z = forward_log_z
-    return best
+    inconsistencies: list[float] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.backward = [{} for _ in self.steps]
+        self._cores = [step.core for step in self.steps]
+        self._informed = last_informed_step(self.problem, self.steps)
 
-def _backward(problem, steps, backward, cores, settings) -> Posterior:
-    space = problem.space
-    result = Posterior()
-    posterior = dict(steps[-1].forest.beliefs)
-    log_zs = [steps[-1].log_z]
-    _read_marginals(steps[-1], posterior, result)
-    for number in range(len(steps) - 2, -1, -1):
-        step, following, core = steps[number], steps[number + 1], cores[number]
-        assert step.messages is not None and step.reduction is not None and core is not None
-        messages = step.messages
+    def first(self) -> Posterior:
+        """Sweep backward once."""
+        posterior = self._sweep_backward()
+        self._keep(posterior)
+        return posterior
+
+    def run(self, sweeps: int) -> Posterior:
+        """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
+        if self.best is None:
+            self.first()
+        assert self.best is not None
+        risen = 0
+        while (
+            len(self.inconsistencies) < sweeps and self.inconsistencies[-1] > _AGREEMENT and risen < 2 and self._informed > 0
+        ):
+            try:
+                self._sweep_forward()
+                posterior = self._sweep_backward()
+            except ZeroMassError:
+                # A sweep that rules out everything is no improvement: the best one before it stands.
+                break
+            if posterior.inconsistency > 0.5 * self.inconsistencies[-1]:
+                self.weight *= _DAMPING
+            risen = risen + 1 if posterior.inconsistency >= self.best.inconsistency else 0
+            self._keep(posterior)
+        self.best.inconsistencies = list(self.inconsistencies)
+        return self.best
+
+    def _keep(self, posterior: Posterior) -> None:
+        self.inconsistencies.append(posterior.inconsistency)
+        if self.best is None or posterior.inconsistency < self.best.inconsistency:
+            self.best = posterior
+        self.best.inconsistencies = list(self.inconsistencies)
+
+    def _sweep_backward(self) -> Posterior:
+        result = Posterior()
+        last = len(self.steps) - 1
+        log_z = [self.steps[last].log_z]
+        posterior = self.steps[last].forest.beliefs
+        result.read(posterior)
+        for number in range(last - 1, -1, -1):
+            if number >= self._informed:
+                # Theorem 1 of the paper: what was added later cannot change this step's posterior.
+                posterior = self.steps[number].forest.beliefs
+                log_z.append(self.steps[number].log_z)
+            else:
+                posterior, log_mass = self._step_backward(number, posterior, result)
+                log_z.append(self.steps[number].log_z + log_mass)
+            result.read(posterior)
+        result.log_z = math.fsum(log_z)
+        return result
+
+    def _step_backward(
+        self, number: int, following: dict[int, Table], result: Posterior
+    ) -> tuple[dict[int, Table], float]:
+        """Return the posterior beliefs of a step from those of the following one, and the log of the mass it lost."""
+        step, core = self.steps[number], self._cores[number]
+        messages, reduction = step.messages, step.reduction
+        assert core is not None and messages is not None and reduction is not None
+        location = self.steps[number + 1].location
         wanted: dict[int, Table] = {}
 
-        def of_following(clique: int, scope, posterior=posterior, following=following, wanted=wanted) -> Table:
-            table = posterior[following.location[message_number(clique)]].marginal(scope)
+        def posterior_of(clique: int, scope: Scope) -> Table:
+            table = following[location[message_number(clique)]].marginal(scope)
             table.normalise_in()
-            wanted[clique] = table.copy()
-            return table
+            wanted[clique] = table
+            return table.copy()
 
-        targets = conditionals(messages, of_following)
-        for clique, target in targets.items():
-            backward[number][clique] = target.divide_in(messages.tables[clique], 1.0)
-        tilted, log_mass = _tilt(core, backward[number])
-        log_zs.append(step.log_z + log_mass)
+        for clique, table in conditionals(messages, posterior_of).items():
+            table.divide_in(messages.tables[clique], 1.0)
+            if self.weight < 1.0 and clique in self.backward[number]:
+                table.blend_in(self.backward[number][clique], self.weight)
+            self.backward[number][clique] = table
+        tilted, log_mass = _tilt(core.forest, self.backward[number])
         for clique, scope in messages.scopes.items():
-            difference = tilted.forest.beliefs[clique].marginal(scope).distance(wanted[clique])
-            result.inconsistency = max(result.inconsistency, difference)
-        beliefs = dict(tilted.forest.beliefs)
-        if step.reduction.removals:
-            _query_lossless(step, following, core, posterior, beliefs, settings, space)
-        posterior = core.restore(beliefs, set(step.forest.scopes))
-        _read_marginals(step, posterior, result)
-    result.log_z = math.fsum(log_zs)
-    return result
+            difference = tilted.beliefs[clique].marginal(scope).distance(wanted[clique])
+            result.note_difference(scope, difference)
+        beliefs = tilted.beliefs
+        if reduction.removals:
+            self._query(number, following, beliefs)
+        return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
+    def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table]) -> None:
+        """Replace the posteriors of cliques whose variables went without loss by joint queries to the following step.
 
-def _query_lossless(step, following, core, posterior, beliefs, settings, space) -> None:
-    """Replace the posteriors of cliques that lost variables at no loss by joint queries to the following step."""
-    holders = following.forest.holders()
-    for clique, scope in core.forest.scopes.items():
-        reduced = step.reduction.scopes[clique]
-        if clique in step.reduction.lossy or (scope == reduced and step.reduction.lossy):
-            continue
-        present = tuple(variable for variable in scope if variable in holders)
-        joint = joint_marginal(following.forest, posterior, holders, present, settings.bound + 3, space)
-        if joint is None:
-            continue
-        joint.normalise_in()
-        if present == scope:
+        Such a variable is (given the rest) a function of what stayed, so the forward message was exact; the projection
+        of the posterior on the reduced cliques would not be.
+        """
+        step, forest = self.steps[number], self.steps[number + 1].forest
+        core, reduction = self._cores[number], step.reduction
+        assert core is not None and reduction is not None
+        holders = forest.holders()
+        space = self.problem.space
+        for clique, scope in core.forest.scopes.items():
+            unchanged = scope == reduction.scopes[clique]
+            if clique in reduction.lossy or (unchanged and reduction.lossy):
+                continue
+            present = tuple(variable for variable in scope if variable in holders)
+            joint = joint_marginal(forest, following, holders, present, self.bound + _QUERY_BITS, space)
+            if joint is None:
+                continue
+            joint.normalise_in()
+            if present != scope:
+                old = core.forest.beliefs[clique]
+                joint = old.copy().multiply_in(joint.divide_in(old.marginal(present)))
+                joint.normalise_in()
             beliefs[clique] = joint
-        else:
-            old = core.forest.beliefs[clique]
-            extended = old.copy().multiply_in(joint.divide_in(old.marginal(present)))
-            extended.normalise_in()
-            beliefs[clique] = extended
+
+    def _sweep_forward(self) -> None:
+        messages: Messages | None = None
+        space: Space = self.problem.space
+        for number, step in enumerate(self.steps):
+            step.log_z = fill(step.forest, step.contents, self.problem.factors, messages, space)
+            step.log_z += calibrate(step.forest)
+            messages, reduction = step.messages, step.reduction
+            if step.core is None or messages is None or reduction is None:
+                break
+            core = replay(step.core, step.forest)
+            self._cores[number] = core
+            source = core.forest
+            # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
+            tilt = bool(reduction.lossy) and number < self._informed
+            if tilt:
+                source, _ = _tilt(core.forest, self.backward[number])
+            tables = conditionals(messages, lambda clique, scope, source=source: source.beliefs[clique].marginal(scope))
+            if tilt:
+                for clique, table in tables.items():
+                    table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
+            messages.tables = tables
 
 
-def _tilt(core: Core, backward: dict[int, Table]) -> tuple[Core, float]:
-    """Multiply the backward messages into a copy of the core and calibrate it."""
-    forest = core.forest.share_tables()
-    for clique in forest.scopes:
-        forest.beliefs[clique] = forest.beliefs[clique].copy()
+def _tilt(core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
+    """Multiply the backward messages into a copy of the core and calibrate it; also return the log of its mass."""
+    forest = core.share_tables()
+    for clique, belief in core.beliefs.items():
+        forest.beliefs[clique] = belief.copy()
         if clique in backward:
             forest.beliefs[clique].multiply_in(backward[clique])
-    log_mass = calibrate(forest)
-    return Core(forest, core.full, core.detached, core.operations, core.origin), log_mass
-
-
-def _forward(problem, steps, backward, cores) -> list[Core | None]:
-    new_cores: list[Core | None] = []
-    messages = None
-    for number, step in enumerate(steps):
-        step.log_z = fill(step.forest, step.contents, problem.factors, messages, problem.space)
-        step.log_z += calibrate(step.forest)
-        if step.core is None:
-            new_cores.append(None)
-            break
-        core = replay(step.core, step.forest)
-        new_cores.append(core)
-        messages = step.messages
-        source = core
-        if step.reduction.lossy:
-            source, _ = _tilt(core, backward[number])
-        tables = conditionals(messages, lambda c, s, source=source: source.forest.beliefs[c].marginal(s))
-        if step.reduction.lossy:
-            for clique, table in tables.items():
-                old = messages.tables[clique]
-                divisor = backward[number][clique]
-                table.divide_in(divisor, np.nan)
-                missing = np.isnan(table.values)
-                table.values[missing] = old.values[missing]
-        messages.tables = tables
-    return new_cores
-
-
-def _read_marginals(step: Step, posterior: dict[int, Table], result: Posterior) -> None:
-    smallest: dict[int, int] = {}
-    for clique, table in posterior.items():
-        for variable in table.scope:
-            if variable not in smallest or table.values.size < posterior[smallest[variable]].values.size:
-                smallest[variable] = clique
-    for variable, clique in smallest.items():
-        if variable not in result.marginals:
-            table = posterior[clique].marginal((variable,))
-            table.normalise_in()
-            result.marginals[variable] = table.values
+    return forest, calibrate(forest)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 from ibia.forest.forest import Forest, edge
-from ibia.tables import Scope, Table
+from ibia.tables import Table
 
-__all__ = ["ZeroMassError", "calibrate", "distribute_from"]
+__all__ = ["ZeroMassError", "calibrate"]
 
 
 class ZeroMassError(ArithmeticError):
@@ -62,16 +62,3 @@ def _distribute(forest: Forest, source: int, target: int) -> None:
     if forest.beliefs[target].normalise_in() == -math.inf:
         raise ZeroMassError
     forest.sepsets[key] = message
-
-
-def distribute_from(forest: Forest, root: int) -> None:
-    """Pass messages from `root`, whose belief was changed, to every other clique of its tree."""
-    for clique, parent in forest.walk(root)[1:]:
-        _distribute(forest, parent, clique)
-
-
-def marginal_from(forest: Forest, clique: int, scope: Scope) -> Table:
-    """Return the normalised marginal of a clique's belief over `scope`."""
-    result = forest.beliefs[clique].marginal(scope)
-    result.normalise_in()
-    return result

@@ -111,17 +111,12 @@ class Growth:
 
     def try_add(self, batch: list[tuple[int, Scope]], limit: float, restarts: int, seed: int = 0) -> bool:
         """Add a batch of (potential, scope) if every clique stays within `limit` bits; change nothing otherwise."""
-        outside = []
-        inside = []
-        for potential, scope in batch:
-            clique = self.clique_with(scope)
-            if clique is None:
-                outside.append((potential, scope))
-            else:
-                inside.append((potential, scope, clique))
+        homes = {potential: self.clique_with(scope) for potential, scope in batch}
+        outside = [(potential, scope) for potential, scope in batch if homes[potential] is None]
         if outside:
             region = self.region(scope for _, scope in outside)
             within = [(potential, self.potentials[potential]) for clique in region for potential in self.contents[clique]]
+            within += [(potential, scope) for potential, scope in batch if homes[potential] in region]
             border = [
                 (clique, neighbour, sepset)
                 for clique in region
@@ -133,19 +128,17 @@ class Growth:
             scopes.update(sepset for _, _, sepset in border)
             # Cliques that were too large before may stay so; the limit is for what is new.
             largest = max((self.space.bits(self.forest.scopes[clique]) for clique in region), default=0.0)
-            allowed = max(limit, largest) if largest > limit + _EPSILON else limit
+            allowed = max(limit, largest)
             tree = triangulate(
                 sorted(scopes), self.space.log2, allowed + _EPSILON, restarts, good_enough=allowed, seed=seed
             )
             if tree is None:
                 return False
             self._replace(region, border, tree, within + outside)
-        for potential, scope, clique in inside:
-            if clique not in self.forest.scopes or not set(scope) <= set(self.forest.scopes[clique]):
-                found = self.clique_with(scope)
-                assert found is not None
-                clique = found
-            self.place(potential, scope, clique)
+        for potential, scope in batch:
+            home = homes[potential]
+            if home is not None and potential not in self.potentials:
+                self.place(potential, scope, home)
         return True
 
     def _replace(

@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 
 __all__ = [
     "allocate",
+    "allocate_unset",
+    "blend_in",
     "divide_in",
+    "divide_or_keep_in",
     "entropy",
     "gather",
     "largest_difference",
@@ -31,14 +34,18 @@ Offsets = NDArray[np.int64]
 TINY = 1e-200
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, nogil=True)
+_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+_compile_strictly = numba.njit(cache=True, error_model="numpy", nogil=True)
 
 
 def allocate(size: int, value: float) -> Array:
     """Return a new array of `size` entries, all `value`."""
-    if value == 0.0:
-        return np.zeros(size)
-    return np.full(size, value)
+    return np.zeros(size) if value == 0.0 else np.full(size, value)
+
+
+def allocate_unset(size: int) -> Array:
+    """Return a new array of `size` entries that are about to be written."""
+    return np.empty(size)
 
 
 @_compile
@@ -121,14 +128,28 @@ def multiply_in(table: Array, high: Offsets, low: Offsets, run: int, kind: int, 
 @_compile
 def gather(high: Offsets, low: Offsets, run: int, kind: int, other: Array, start: int, out: Array) -> None:
     """Copy to every entry of `out` its partner in `other`, counted from `start`."""
-    step = 0 if kind == 2 else 1
     position = 0
-    for h in range(high.size):
-        for m in range(low.size):
-            base = start + high[h] + low[m]
-            for inner in range(run):
-                out[position + inner] = other[base + step * inner]
-            position += run
+    if kind == 0:
+        for h in range(high.size):
+            source = other[start + high[h] :]
+            target = out[position : position + low.size]
+            for inner in range(low.size):
+                target[inner] = source[low[inner]]
+            position += low.size
+    else:
+        for h in range(high.size):
+            for m in range(low.size):
+                base = start + high[h] + low[m]
+                target = out[position : position + run]
+                if kind == 1:
+                    source = other[base : base + run]
+                    for inner in range(run):
+                        target[inner] = source[inner]
+                else:
+                    value = other[base]
+                    for inner in range(run):
+                        target[inner] = value
+                position += run
 
 
 @_compile
@@ -139,6 +160,21 @@ def divide_in(table: Array, divisor: Array, zero_value: float) -> None:
             table[i] /= divisor[i]
         else:
             table[i] = zero_value
+
+
+@_compile
+def divide_or_keep_in(table: Array, divisor: Array, old: Array) -> None:
+    """Divide `table` by `divisor`, entry by entry; where the divisor is (near) zero take the entry of `old`."""
+    for i in range(table.size):
+        table[i] = table[i] / divisor[i] if divisor[i] > TINY else old[i]
+
+
+@_compile
+def blend_in(table: Array, old: Array, weight: float) -> None:
+    """Replace `table` by the weighted geometric mean of it and `old`."""
+    for i in range(table.size):
+        if table[i] > 0.0 and old[i] > 0.0:
+            table[i] = math.exp(weight * math.log(table[i]) + (1.0 - weight) * math.log(old[i]))
 
 
 @_compile
@@ -157,13 +193,62 @@ def total(table: Array) -> float:
     return result
 
 
+# x = 2^e · m with m in [√½, √2): `_LOW` is √½ as bits, `_MAGIC` turns a small whole number into a float by its bits.
+_LOW = np.uint64(0x3FE6A09E667F3BCD)
+_MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
+_BIAS = np.uint64(1024 << 52)
+_MAGIC = np.uint64(0x4330000000000000)
+_MAGIC_VALUE = float(2**52 + 1024)
+_BLOCK = 1024
+
+
 @_compile
-def entropy(table: Array) -> float:
-    """Return −Σ x ln x over the entries (nats); the table should sum to one."""
+def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponents: NDArray[np.uint64]) -> None:
+    for i in range(bits.size):
+        shifted = bits[i] - _LOW
+        mantissas[i] = (shifted & _MANTISSA) + _LOW
+        exponents[i] = ((shifted + _BIAS) >> np.uint64(52)) | _MAGIC
+
+
+@_compile_strictly
+def _logarithms(mantissas: Array, exponents: Array) -> None:
+    """Replace mantissas by logarithms: e ln 2 + 2 artanh((m − 1) / (m + 1)), as a series."""
+    for i in range(mantissas.size):
+        exponent = exponents[i] - _MAGIC_VALUE
+        ratio = (mantissas[i] - 1.0) / (mantissas[i] + 1.0)
+        square = ratio * ratio
+        series = 1 / 13 + square * (1 / 15 + square * (1 / 17))
+        series = 1 / 7 + square * (1 / 9 + square * (1 / 11 + square * series))
+        series = 1.0 + square * (1 / 3 + square * (1 / 5 + square * series))
+        mantissas[i] = exponent * 0.6931471805599453 + 2.0 * ratio * series
+
+
+@_compile
+def _dot(table: Array, other: Array) -> float:
     result = 0.0
     for i in range(table.size):
-        if table[i] > 0.0:
-            result -= table[i] * math.log(table[i])
+        result += table[i] * other[i]
+    return result
+
+
+@_compile
+def entropy(table: Array) -> float:
+    """Return −Σ x ln x over the entries (nats); the table should sum to one.
+
+    The logarithm is our own because a loop with a library call per entry does not vectorise (measured: 1.6 against 4.6 to
+    7.7 ns per entry); it is good to a few units in the last place.
+    """
+    mantissas = np.empty(_BLOCK, np.uint64)
+    exponents = np.empty(_BLOCK, np.uint64)
+    logarithms = mantissas.view(np.float64)
+    exponent_values = exponents.view(np.float64)
+    bits = table.view(np.uint64)
+    result = 0.0
+    for start in range(0, table.size, _BLOCK):
+        part = bits[start : start + _BLOCK]
+        _split_bits(part, mantissas, exponents)
+        _logarithms(logarithms[: part.size], exponent_values)
+        result -= _dot(table[start : start + _BLOCK], logarithms)
     return result
 
 

@@ -111,6 +111,20 @@ class Table:
         kernels.divide_in(self.values, divisor.values, zero_value)
         return self
 
+    def divide_or_keep_in(self, divisor: Table, old: Table) -> Table:
+        """Divide by a table of the same scope; where the divisor is zero the entry of `old` is taken."""
+        kernels.divide_or_keep_in(self.values, divisor.values, old.values)
+        return self
+
+    def blend_in(self, old: Table, weight: float) -> Table:
+        """Move only part of the way (geometrically) from `old` to this table."""
+        kernels.blend_in(self.values, old.values, weight)
+        return self
+
+    def reciprocal(self) -> Table:
+        """Return one over this table, and zero where it is zero."""
+        return self.space.ones(self.scope).divide_in(self)
+
     def scale_in(self, factor: float) -> Table:
         """Multiply every entry by `factor`."""
         kernels.scale_in(self.values, factor)
@@ -136,7 +150,7 @@ class Table:
         """Return the same function over a larger scope."""
         if scope == self.scope:
             return self.copy()
-        out = kernels.allocate(self.space.size(scope), 0.0)
+        out = kernels.allocate_unset(self.space.size(scope))
         kernels.gather(*self.space.partner(scope, self.scope)[0], self.values, 0, out)
         return Table(self.space, scope, out)
 

@@ -1,0 +1,70 @@
+"""What a backward pass returns: marginals of all variables of a component, and how well the steps agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.prepare import Problem
+from ibia.sequence import Step
+from ibia.tables import Table
+
+__all__ = ["Posterior", "last_informed_step"]
+
+
+@dataclass
+class Posterior:
+    """Marginals of one component.
+
+    Attributes
+    ----------
+    marginals
+        Variable → its posterior marginal, from the last step that holds it.
+    log_z
+        Estimate of the component's log Z.
+    inconsistency
+        Largest difference between the beliefs of neighbouring steps over what they share.
+    inconsistencies
+        The same after each sweep; the first one is the best single sign of the error.
+    disagreement
+        Variable → largest such difference in a clique that holds it.
+    """
+
+    marginals: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    log_z: float = 0.0
+    inconsistency: float = 0.0
+    inconsistencies: list[float] = field(default_factory=list)
+    disagreement: dict[int, float] = field(default_factory=dict)
+
+    def read(self, beliefs: dict[int, Table]) -> None:
+        """Take the marginals of variables not seen yet from the smallest clique that holds them."""
+        smallest: dict[int, int] = {}
+        for clique, table in beliefs.items():
+            for variable in table.scope:
+                if variable not in self.marginals and (
+                    variable not in smallest or table.values.size < beliefs[smallest[variable]].values.size
+                ):
+                    smallest[variable] = clique
+        for variable, clique in smallest.items():
+            table = beliefs[clique].marginal((variable,))
+            table.normalise_in()
+            self.marginals[variable] = table.values
+
+    def note_difference(self, variables: tuple[int, ...], difference: float) -> None:
+        """Record how far two steps are apart on a clique."""
+        self.inconsistency = max(self.inconsistency, difference)
+        for variable in variables:
+            self.disagreement[variable] = max(self.disagreement.get(variable, 0.0), difference)
+
+
+def last_informed_step(problem: Problem, steps: list[Step]) -> int:
+    """Return the paper's I_E: from the step after it on, only barren factors are added and no posterior changes."""
+    last = len(steps) - 1
+    while last > 0:
+        added = (potential for inside in steps[last].contents.values() for potential in inside if potential >= 0)
+        if not all(potential in problem.barren for potential in added):
+            break
+        last -= 1
+    return last

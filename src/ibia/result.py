@@ -1,0 +1,167 @@
+"""The answer: marginals, log Z, what was done and how far to trust it. Knows nothing of how it was computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.gauge import ErrorEstimate
+from ibia.model import Model
+
+__all__ = ["Result", "StepFigures"]
+
+
+@dataclass(frozen=True)
+class StepFigures:
+    """What one step (one clique-tree forest of the sequence) was like.
+
+    Attributes
+    ----------
+    component, step
+        Which component of the model, and which step of it, from zero.
+    cliques, largest_bits
+        Number of cliques, and bits of the largest.
+    factors
+        Factors added.
+    bound
+        The bound in force: the user's, unless nothing would have fitted.
+    loss
+        Nats lost by the local marginalisations after the step.
+    seconds
+        Time of building, calibrating and approximating.
+    """
+
+    component: int
+    step: int
+    cliques: int
+    largest_bits: float
+    factors: int
+    bound: float
+    loss: float
+    seconds: float
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """Posterior marginals of all variables, and log Z.
+
+    Attributes
+    ----------
+    marginals
+        One array per variable, in the order of the model; evidence variables included.
+    log_z
+        Natural logarithm of the partition function (of the probability of the evidence, in a Bayesian network).
+    exact
+        True only if no lossy operation was made.
+    loss
+        Nats lost by all local marginalisations (Kullback–Leibler divergence).
+    inconsistency, first_inconsistency
+        Largest difference between beliefs of neighbouring steps, after the last and after the first backward sweep.
+    disagreement
+        The same for each variable: where neighbouring steps differ about it.
+    error
+        Estimate of the largest error of a marginal.
+    steps
+        Figures of each step.
+    orders
+        Orders of the factors that were used for components that did not fit the bound.
+    """
+
+    model: Model
+    evidence: dict[int, int]
+    marginals: tuple[NDArray[np.float64], ...]
+    log_z: float
+    exact: bool
+    bound: float
+    loss: float
+    inconsistency: float
+    first_inconsistency: float
+    disagreement: tuple[float, ...]
+    error: ErrorEstimate
+    steps: tuple[StepFigures, ...]
+    orders: tuple[str, ...]
+    seconds: float
+
+    @property
+    def log10_z(self) -> float:
+        """Decimal logarithm of the partition function."""
+        return self.log_z / math.log(10)
+
+    @property
+    def max_clique_bits(self) -> float:
+        """Bits of the largest clique table that was used."""
+        return max((step.largest_bits for step in self.steps), default=0.0)
+
+    @property
+    def sequence_length(self) -> int:
+        """Number of forests in the longest sequence (1: every component fitted the bound)."""
+        return max((step.step + 1 for step in self.steps), default=0)
+
+    def __getitem__(self, variable: str | int) -> NDArray[np.float64]:
+        """Return the marginal of a variable given by name or number."""
+        return self.marginals[self.model.index(variable)]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the variables."""
+        return iter(self.model.names)
+
+    def __len__(self) -> int:
+        return len(self.marginals)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, as the command line writes it to JSON."""
+        return {
+            "log10_z": self.log10_z,
+            "log_z": self.log_z,
+            "exact": self.exact,
+            "bound": self.bound,
+            "max_clique_bits": self.max_clique_bits,
+            "steps": self.sequence_length,
+            "loss_nats": self.loss,
+            "inconsistency": self.inconsistency,
+            "first_inconsistency": self.first_inconsistency,
+            "error_estimate": self.error.typical,
+            "error_upper": self.error.upper,
+            "error_words": self.error.words,
+            "orders": list(self.orders),
+            "seconds": self.seconds,
+            "step_figures": [vars(step) for step in self.steps],
+            "marginals": {
+                name: marginal.tolist() for name, marginal in zip(self.model.names, self.marginals, strict=True)
+            },
+        }
+
+    def __repr__(self) -> str:
+        return f"<Result of {self.model!r}: log10 Z = {self.log10_z:.6g}, {'exact' if self.exact else 'approximate'}>"
+
+    def __str__(self) -> str:
+        """Say what was done and how good it is, then show the first marginals."""
+        lines = [
+            f"{len(self.marginals)} variables, {len(self.evidence)} observed; log Z = {self.log_z:.8g} "
+            f"(log10 Z = {self.log10_z:.8g})",
+            self.error.words,
+            f"largest clique {self.max_clique_bits:.1f} of {self.bound:g} bits allowed; "
+            f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence; {self.seconds:.2f} s",
+        ]
+        if not self.exact:
+            lines.append(f"loss {self.loss:.3g} nats, inconsistency {self.inconsistency:.2g}; {self._steps_in_words()}")
+        width = max((len(name) for name in self.model.names[:10]), default=0)
+        for variable, marginal in list(zip(self.model.variables, self.marginals, strict=True))[:10]:
+            shown = "  ".join(
+                f"{state}: {value:.4f}" for state, value in list(zip(variable.states, marginal, strict=True))[:6]
+            )
+            lines.append(f"  {variable.name:<{width}}  {shown}{'  …' if marginal.size > 6 else ''}")
+        if len(self.marginals) > 10:
+            lines.append(f"  … and {len(self.marginals) - 10} more")
+        return "\n".join(lines)
+
+    def _steps_in_words(self) -> str:
+        raised = sum(1 for step in self.steps if step.bound > self.bound)
+        if raised:
+            return f"{raised} steps needed more than the bound"
+        return f"factors added by {' and '.join(self.orders)} order" if self.orders else "all within the bound"
