@@ -75,7 +75,8 @@ def check_reduction(core_forest: Forest, reduction: Reduced, interface: Iterable
     """
     edges = {edge(first, second): sepset for first, second, sepset in core_forest.edges()}
     if reduction.scopes.keys() != core_forest.scopes.keys():
-        raise ForestError(f"the reduction and the core differ in cliques: {_differ(reduction.scopes, core_forest.scopes)}")
+        differences = _differ(reduction.scopes, core_forest.scopes)
+        raise ForestError(f"the reduction and the core differ in cliques: {differences}")
     if reduction.sepsets.keys() != edges.keys():
         raise ForestError(f"the reduction and the core differ in edges: {_differ(reduction.sepsets, edges)}")
     for clique, scope in reduction.scopes.items():
@@ -181,5 +182,6 @@ def _check_beliefs(forest: Forest, space: Space, tolerance: float) -> None:
             difference = float(np.abs(forest.beliefs[clique].marginal(sepset.scope).values - sepset.values).max())
             if difference > tolerance:
                 raise ForestError(
-                    f"not calibrated: clique {clique} and the sepset of edge {first}–{second} differ by {difference:.3g}"
+                    f"not calibrated: clique {clique} and the sepset of edge {first}–{second} "
+                    f"differ by {difference:.3g}"
                 )
