@@ -78,7 +78,7 @@ def check_reduction(core_forest: Forest, reduction: Reduced, interface: Iterable
         differences = _differ(reduction.scopes, core_forest.scopes)
         raise ForestError(f"the reduction and the core differ in cliques: {differences}")
     if reduction.sepsets.keys() != edges.keys():
-        raise ForestError(f"the reduction and the core differ in edges: {_differ(reduction.sepsets, edges)}")
+        raise ForestError(f"reduction and core differ in edges: {_differ(reduction.sepsets, edges)}")
     for clique, scope in reduction.scopes.items():
         before = core_forest.scopes[clique]
         if not scope:
