@@ -1,0 +1,120 @@
+"""Build: factors end in cliques that contain them, forests stay valid and within the bound, order is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from brute_force import BUILDERS
+from ibia.forest.checks import check_forest
+from ibia.steps.build import Growth, grow
+from ibia.tables import Space
+
+
+def check_growth(growth: Growth, bound: float | None = None) -> None:
+    """Check the forest and that every potential lies in exactly one clique, which contains its scope."""
+    check_forest(growth.forest, growth.space, bound)
+    placed = sorted(potential for inside in growth.contents.values() for potential in inside)
+    assert placed == sorted(growth.potentials)
+    assert growth.contents.keys() == growth.forest.scopes.keys()
+    for clique, inside in growth.contents.items():
+        for potential in inside:
+            assert set(growth.potentials[potential]) <= set(growth.forest.scopes[clique])
+    assert growth.holders == growth.forest.holders()
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("seed", range(3))
+def test_forest_is_valid_after_every_single_factor(kind: str, seed: int, problem_of) -> None:
+    problem = problem_of(kind, seed)
+    if problem is None:
+        pytest.skip("nothing is left of the model after simplification")
+    bound = max(4.0, max(problem.space.bits(table.scope) for table in problem.factors))
+    for order in ("elimination", "breadth"):
+        growth = Growth(problem.space)
+        added = []
+        for number in problem.order(order):
+            scope = problem.factors[number].scope
+            before = {clique: growth.forest.scopes[clique] for clique in growth.forest.scopes}
+            if growth.try_add([(number, scope)], bound, 1):
+                added.append(number)
+            else:
+                assert growth.forest.scopes == before, "a factor that does not fit must change nothing"
+            check_growth(growth, bound)
+            assert sorted(growth.potentials) == sorted(added)
+
+
+@pytest.mark.parametrize("kind", ["grid", "dense", "mixed", "with_zeros", "deterministic"])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("batch", [1, 3, 64])
+def test_grow_defers_in_order_and_stays_within_the_bound(kind: str, seed: int, batch: int, problem_of) -> None:
+    problem = problem_of(kind, seed)
+    if problem is None:
+        pytest.skip("nothing is left of the model after simplification")
+    space = problem.space
+    bound = max(3.0, max(space.bits(table.scope) for table in problem.factors))
+    remaining = [(number, problem.factors[number].scope) for number in problem.order("elimination")]
+    growth = Growth(space)
+    deferred = grow(growth, remaining, bound, restarts=1, patience=1000, batch=batch)
+    check_growth(growth, bound)
+    assert sorted([*growth.potentials, *(number for number, _ in deferred)]) == list(range(len(problem.factors)))
+    places = {entry: place for place, entry in enumerate(remaining)}
+    assert [places[entry] for entry in deferred] == sorted(places[entry] for entry in deferred)
+    if problem.width > bound:
+        assert deferred
+    # Nothing that was deferred would fit after all.
+    if batch == 1:
+        for entry in deferred[:1]:
+            assert not growth.try_add([entry], bound, 0)
+
+
+def test_patience_leaves_the_rest_alone() -> None:
+    space = Space((2,) * 6)
+    factors = [(0, (0, 1)), (1, (0, 1, 2)), (2, (2, 3, 4)), (3, (4, 5))]
+    growth = Growth(space)
+    assert grow(growth, factors, 2.0, restarts=0, patience=2, batch=1) == factors[1:]
+    growth = Growth(space)
+    assert grow(growth, factors, 2.0, restarts=0, patience=3, batch=1) == factors[1:3]
+
+
+def test_factors_that_join_two_trees_twice_make_no_cycle() -> None:
+    space = Space((2,) * 6)
+    growth = Growth(space)
+    first = [(0, (0, 1)), (1, (1, 2)), (2, (3, 4)), (3, (4, 5))]
+    assert growth.try_add(first, 3.0, 0)
+    assert len(list(growth.forest.trees())) == 2
+    assert growth.try_add([(4, (0, 3)), (5, (2, 5))], 3.0, 4)
+    check_growth(growth, 3.0)
+    assert len(list(growth.forest.trees())) == 1
+
+
+def test_a_batch_with_known_and_new_scopes_is_placed_completely() -> None:
+    space = Space((2,) * 5)
+    growth = Growth(space)
+    assert growth.try_add([(0, (0, 1, 2)), (1, (2, 3))], 3.0, 0)
+    assert growth.try_add([(2, (0, 1)), (3, (3, 4)), (4, (2,)), (5, (1, 3))], 3.0, 2)
+    check_growth(growth, 3.0)
+    assert sorted(growth.potentials) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_region_is_a_subtree_that_holds_what_is_wanted(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    space = Space((2,) * 12)
+    growth = Growth(space)
+    # A random tree of cliques: each new clique shares variables with an older one.
+    scopes = [(0, 1)]
+    growth.add_clique(scopes[0])
+    for variable in range(2, 12):
+        host = int(generator.integers(len(scopes)))
+        shared = int(generator.choice(scopes[host]))
+        scope = tuple(sorted((shared, variable)))
+        clique = growth.add_clique(scope)
+        growth.forest.connect(clique, host, (shared,))
+        scopes.append(scope)
+    wanted = tuple(sorted(generator.choice(12, 3, replace=False).tolist()))
+    region = growth.region([wanted])
+    held = {variable for clique in region for variable in growth.forest.scopes[clique]}
+    assert set(wanted) <= held
+    inner = sum(1 for first, second, _ in growth.forest.edges() if first in region and second in region)
+    assert inner == len(region) - 1
