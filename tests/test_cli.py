@@ -1,0 +1,434 @@
+"""The command line as its users see it: files, exit codes, sentences. Never a traceback, no colours in a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibia
+from ibia import cli, examples
+from ibia.formats import read_marginals, read_partition, write_evidence
+
+CONTRACT = {
+    "log10_z",
+    "exact",
+    "bound",
+    "max_clique_bits",
+    "steps",
+    "loss_nats",
+    "inconsistency",
+    "error_estimate",
+    "seconds",
+    "peak_memory_bytes",
+    "marginals",
+}
+ESCAPE = "\x1b"
+
+
+@pytest.fixture
+def run(capsys):
+    """Run the command in this process; return its exit code, output and complaints."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def complains(run):
+    """Run the command, expect one sentence and no answer; return the exit code and the sentence."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        code, output, sentence = run(*arguments)
+        assert code != 0
+        assert output == ""
+        assert sentence.startswith("ibia: ")
+        assert sentence.count("\n") == 1, sentence
+        assert "Traceback" not in sentence
+        return code, sentence
+
+    return call
+
+
+@pytest.fixture
+def grid_file(tmp_path):
+    path = tmp_path / "grid.uai"
+    ibia.write(examples.grid(6, 6, seed=1), path)
+    return path
+
+
+@pytest.fixture
+def student_file(tmp_path):
+    path = tmp_path / "student.uai"
+    ibia.write(examples.student(), path)
+    return path
+
+
+def process(*arguments: object, **options) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ibia", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300, **options)
+
+
+# The answer
+
+
+def test_infer_writes_all_three_files(run, grid_file, tmp_path):
+    out, pr, data = tmp_path / "a.MAR", tmp_path / "a.PR", tmp_path / "a.json"
+    code, _, complaint = run("infer", grid_file, "--bound", 20, "--out", out, "--pr", pr, "--json", data)
+    assert (code, complaint) == (0, "")
+    expected = ibia.infer(ibia.read(grid_file))
+    answer = json.loads(data.read_text())
+    assert answer.keys() >= CONTRACT
+    assert answer["exact"] is True
+    assert answer["model"] == str(grid_file)
+    assert answer["bound"] == 20
+    assert answer["peak_memory_bytes"] > 2**20
+    assert answer["log10_z"] == expected.log10_z
+    assert read_partition(pr) == expected.log10_z
+    assert list(answer["marginals"]) == list(expected.model.names)
+    for name, found, true in zip(expected.model.names, read_marginals(out), expected.marginals, strict=True):
+        np.testing.assert_array_equal(found, true)
+        assert answer["marginals"][name] == true.tolist()
+
+
+def test_an_estimate_says_so(run, grid_file, tmp_path):
+    data = tmp_path / "a.json"
+    code, output, _ = run("infer", grid_file, "--bound", 4, "--json", data)
+    answer = json.loads(data.read_text())
+    assert code == 0
+    assert answer["exact"] is False
+    assert answer["loss_nats"] > 0
+    assert answer["error_estimate"] > 0
+    assert answer["max_clique_bits"] <= 4
+    assert answer["steps"] > 1
+    assert answer["error_words"].split(":")[0] in output
+    assert "spin" not in output  # The file format has no names.
+
+
+def test_the_exact_answer_says_so(run, grid_file):
+    code, output, _ = run("infer", grid_file)
+    assert code == 0
+    assert "exact" in output
+    assert "log10 Z" in output
+
+
+def test_evidence_is_used(run, student_file, tmp_path):
+    evidence, data = tmp_path / "passed.evid", tmp_path / "a.json"
+    write_evidence(evidence, {3: 1})
+    code, _, _ = run("infer", student_file, "--evidence", evidence, "--json", data)
+    answer = json.loads(data.read_text())
+    expected = ibia.infer(examples.student(), {"test": "passed"})
+    assert code == 0
+    assert answer["marginals"]["X3"] == [0.0, 1.0]
+    np.testing.assert_allclose(answer["marginals"]["X1"], expected["talent"], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--reduce", "2"],
+        ["--reduce", "demand"],
+        ["--loss", "mi"],
+        ["--update", "links"],
+        ["--order", "elimination"],
+        ["--order", "reverse"],
+        ["--order", "breadth"],
+        ["--order", "topological"],
+        ["--order", "auto"],
+        ["--sweeps", "1"],
+        ["--threshold", "0.01"],
+        ["--check"],
+        ["--update", "links", "--loss", "mi", "--reduce", "2"],
+    ],
+)
+def test_choices_reach_the_engine(run, grid_file, options):
+    code, output, complaint = run("infer", grid_file, "--bound", 5, *options)
+    assert (code, complaint) == (0, "")
+    assert output
+
+
+def test_the_command_line_names_every_choice_of_the_engine(run):
+    from ibia.infer import UPDATES
+    from ibia.steps.loss import LOSSES
+    from ibia.steps.order import ORDERS
+
+    _, text, _ = run("infer", "--help")
+    for choice in ("auto", *ORDERS, *UPDATES, *LOSSES, "demand"):
+        assert choice in text
+
+
+def test_quiet_shows_nothing(run, student_file):
+    assert run("infer", student_file, "--quiet") == (0, "", "")
+
+
+def test_few_variables_are_all_shown_and_many_are_not(run, student_file, grid_file):
+    _, output, _ = run("infer", student_file)
+    assert all(f"X{number} " in output for number in range(5))
+    _, output, _ = run("infer", grid_file)
+    assert len(re.findall(r"^ *X\d+ ", output, re.MULTILINE)) == 20
+    assert "farthest from uniform" in output
+
+
+def test_output_files_replace_older_ones_whole(run, student_file, tmp_path):
+    out = tmp_path / "a.MAR"
+    out.write_text("old " * 10000)
+    assert run("infer", student_file, "--out", out, "--quiet")[0] == 0
+    assert len(read_marginals(out)) == 5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.MAR", "student.uai"]
+
+
+# Other commands
+
+
+def test_info_names_a_bound_that_is_exact(run, grid_file, tmp_path):
+    data = tmp_path / "info.json"
+    code, output, _ = run("info", grid_file, "--json", data)
+    figures = json.loads(data.read_text())
+    assert code == 0
+    assert (figures["variables"], figures["factors"], figures["kind"]) == (36, 36 + 60, "markov")
+    assert f"{figures['exact_bound']:g}" in output
+    assert ibia.infer(ibia.read(grid_file), bound=figures["exact_bound"]).exact
+    assert not ibia.infer(ibia.read(grid_file), bound=figures["exact_bound"] - 1).exact
+
+
+def test_info_counts_what_evidence_leaves(run, student_file, tmp_path):
+    evidence, data = tmp_path / "all.evid", tmp_path / "info.json"
+    write_evidence(evidence, dict.fromkeys(range(5), 0))
+    assert run("info", student_file, "--evidence", evidence, "--json", data)[0] == 0
+    figures = json.loads(data.read_text())
+    assert (figures["variables_left"], figures["components"]) == (0, 0)
+    assert figures["exact_bound"] >= 1
+
+
+def test_demo_shows_estimate_and_truth(run):
+    code, output, complaint = run("demo")
+    assert (code, complaint) == (0, "")
+    assert "exact" in output
+    assert ESCAPE not in output
+
+
+def test_version(run):
+    assert run("--version") == (0, f"ibia {ibia.__version__}\n", "")
+
+
+def test_help_does_not_load_the_compiler():
+    code = "import sys, ibia.cli\nassert 'numba' not in sys.modules and 'rich.table' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# As a process
+
+
+def test_a_pipe_gets_neither_colours_nor_progress(grid_file):
+    ended = process("infer", grid_file, "--bound", 4, env={**os.environ, "TERM": "xterm-256color"})
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+    assert ESCAPE not in ended.stdout
+    assert "\r" not in ended.stdout
+
+
+def test_a_terminal_without_unicode_still_gets_an_answer(grid_file):
+    ended = process("infer", grid_file, "--bound", 4, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert ended.returncode == 0
+    assert ended.stderr == ""
+
+
+def test_a_missing_file_ends_the_process_with_a_sentence(tmp_path):
+    ended = process("infer", tmp_path / "none.uai")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("ibia: ")
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+
+
+# Bad options
+
+
+@pytest.mark.parametrize("bound", ["0", "-3", "nan", "inf", "-inf", "abc", "", "1e9"])
+def test_nonsense_bounds(complains, student_file, bound):
+    assert "bound" in complains("infer", student_file, "--bound", bound)[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--loss", "l2", ["kl", "mi"]),
+        ("--update", "magic", ["sweeps", "links"]),
+        ("--order", "random", ["auto", "elimination", "reverse", "breadth", "topological"]),
+        ("--reduce", "lots", ["demand"]),
+        ("--reduce", "-1", ["from 0"]),
+        ("--reduce", "nan", ["from 0"]),
+        ("--sweeps", "0", ["at least 1"]),
+        ("--sweeps", "x", ["--sweeps"]),
+        ("--threshold", "-1", ["at least 0"]),
+        ("--threshold", "nan", ["at least 0"]),
+    ],
+)
+def test_nonsense_choices_name_what_is_allowed(complains, student_file, option, value, allowed):
+    _, sentence = complains("infer", student_file, option, value)
+    assert all(word in sentence for word in allowed)
+
+
+@pytest.mark.parametrize("arguments", [["infer"], ["infer", "a", "b"], ["guess"], ["infer", "a", "--colour"], ["--no"]])
+def test_wrong_usage_has_its_own_code(complains, arguments):
+    assert complains(*arguments)[0] == 2
+
+
+def test_no_command_shows_the_help(run):
+    code, output, _ = run()
+    assert code == 2
+    assert "infer" in output
+    assert "demo" in output
+
+
+# Bad files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "HELLO",
+        "MARKOV",
+        "MARKOV 2 2",
+        "MARKOV 1 2 1 1 0 2 0.5",
+        "MARKOV 1 2 1 1 0 3 0.5 0.5 0.5",
+        "MARKOV 1 2 1 1 0 2 -0.5 0.5",
+        "MARKOV 1 2 1 1 0 2 nan 0.5",
+        "MARKOV 1 2 1 1 0 2 x 0.5",
+        "MARKOV 1 2 1 1 7 2 0.5 0.5",
+        "MARKOV 1 2 1 2 0 0 4 1 1 1 1",
+        "MARKOV 1 0 0",
+        "MARKOV 1 99999999999999999999 0",
+        "MARKOV 99999999 2",
+        "BAYES 2 2 2 2 2 0 1 2 1 0 4 1 1 1 1 4 1 1 1 1",
+    ],
+)
+def test_broken_models(complains, tmp_path, text):
+    path = tmp_path / "broken.uai"
+    path.write_text(text)
+    for command in ("infer", "info"):
+        code, sentence = complains(command, path)
+        assert code == 1
+        assert "broken.uai" in sentence
+
+
+def test_binary_and_damaged_files(complains, tmp_path):
+    (tmp_path / "binary.uai").write_bytes(bytes(range(256)))
+    (tmp_path / "damaged.uai.xz").write_bytes(b"\xfd7zXZ\x00 and no more")
+    for name in ("binary.uai", "damaged.uai.xz"):
+        assert name in complains("infer", tmp_path / name)[1]
+
+
+def test_folders_and_missing_files(complains, tmp_path):
+    assert complains("infer", tmp_path)[0] == 1
+    assert complains("infer", tmp_path / "none.uai")[0] == 1
+    assert complains("infer", tmp_path / "no\x01such\nname")[0] == 1
+    assert complains("infer", "x" * 5000)[0] == 1
+
+
+@pytest.mark.parametrize("text", ["1 0 9", "1 99 0", "1 0 0 1", "2 0 0 0 1", "1 0 -1", "x", "1 0 nan"])
+def test_broken_evidence(complains, student_file, tmp_path, text):
+    path = tmp_path / "broken.evid"
+    path.write_text(text)
+    for command in ("infer", "info"):
+        code, sentence = complains(command, student_file, "--evidence", path)
+        assert code == 1
+        assert "broken.evid" in sentence
+
+
+def test_missing_evidence_file(complains, student_file, tmp_path):
+    assert "none.evid" in complains("infer", student_file, "--evidence", tmp_path / "none.evid")[1]
+
+
+@pytest.mark.parametrize("evidence", ["2 0 0 1 1", "2 0 1 1 0"])
+def test_impossible_evidence(complains, tmp_path, evidence):
+    model, path = tmp_path / "equal.uai", tmp_path / "impossible.evid"
+    model.write_text("MARKOV 2 2 2 1 2 0 1 4 1 0 0 1")
+    path.write_text(evidence)
+    code, sentence = complains("infer", model, "--evidence", path)
+    assert code == 1
+    assert "zero" in sentence
+
+
+@pytest.mark.xfail(reason="prepare() takes the logarithm of zero when factors of one scope have no state in common")
+def test_a_model_that_is_zero_everywhere(complains, tmp_path):
+    path = tmp_path / "zero.uai"
+    # Only the two factors together are impossible, so it takes more than a look at each.
+    path.write_text("MARKOV 2 2 2 2 2 0 1 2 0 1 4 1 0 0 1 4 0 1 1 0")
+    assert "zero" in complains("infer", path)[1]
+
+
+# Bad outputs: found before the work is done
+
+
+@pytest.mark.parametrize("option", ["--out", "--pr", "--json"])
+def test_unwritable_outputs_are_found_before_inference(complains, student_file, tmp_path, option, monkeypatch):
+    def never(*arguments, **options):
+        raise AssertionError("inference started although the answer cannot be written")
+
+    monkeypatch.setattr("ibia.infer", never)
+    (tmp_path / "folder").mkdir()
+    for path in (
+        tmp_path / "missing" / "a",
+        student_file / "a",
+        tmp_path / "folder",
+        tmp_path / ("x" * 300),
+        student_file,
+        "",
+    ):
+        code, sentence = complains("infer", student_file, option, path)
+        assert code == 1
+        assert option in sentence
+
+
+def test_two_outputs_cannot_share_a_file(complains, student_file, tmp_path):
+    assert complains("infer", student_file, "--out", tmp_path / "a", "--pr", tmp_path / "a")[0] == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_costs_one_file_and_not_the_answer(run, student_file, tmp_path):
+    code, output, complaint = run(
+        "infer", student_file, "--out", "/dev/full", "--pr", tmp_path / "a.PR", "--json", tmp_path / "a.json"
+    )
+    assert code == 1
+    assert "/dev/full cannot be written" in complaint
+    assert complaint.count("\n") == 1
+    assert "log10 Z" in output
+    assert json.loads((tmp_path / "a.json").read_text())["exact"] is True
+    assert (tmp_path / "a.PR").exists()
+
+
+# What the machine does to us
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(MemoryError(), 3), (KeyboardInterrupt(), 130), (OSError(5, "Input/output error"), 1)]
+)
+def test_trouble_has_a_code_each(complains, student_file, monkeypatch, error, code):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("ibia.infer", fail)
+    assert complains("infer", student_file)[0] == code
+
+
+def test_a_defect_is_a_sentence_too(complains, student_file, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr("ibia.infer", fail)
+    monkeypatch.delenv("IBIA_TRACEBACK", raising=False)
+    assert "unforeseen" in complains("infer", student_file)[1]
