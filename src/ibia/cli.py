@@ -1,0 +1,413 @@
+"""The command ``ibia``: reads files, calls the package, writes and shows the answer.
+
+Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code: 1 bad
+input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of this program, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from ibia.model import Model
+    from ibia.result import Result
+
+__all__ = ["app", "main"]
+
+BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, INTERRUPTED = 1, 2, 3, 4, 130
+
+# What the parser raises for a command line it cannot read; newer versions of typer do not export it by name.
+_UsageProblem: Any = typer.BadParameter.__mro__[2]
+
+# A marginal whose largest probability is this near to one says nothing more.
+_CERTAIN = 1.0 - 1e-9
+_SHOWN_VARIABLES = 20
+_SHOWN_STATES = 6
+
+app = typer.Typer(
+    name="ibia",
+    help="Marginals and partition functions of discrete graphical models that are too big for exact methods.",
+    epilog="Exit codes: 0 with an answer, 1 bad input, 2 wrong usage, 3 out of memory, 4 a defect, 130 interrupted.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file: UAI or Ergo, also .gz or .xz.")]
+EvidenceOption = Annotated[str | None, typer.Option(metavar="FILE", help="Evidence file (UAI).")]
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")]
+
+
+@app.callback(invoke_without_command=True)
+def _common(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and end.")] = False,
+) -> None:
+    if version:
+        import ibia
+
+        typer.echo(f"ibia {ibia.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(BAD_USAGE)
+
+
+@app.command("infer")
+def _infer(
+    model: ModelArgument,
+    evidence: EvidenceOption = None,
+    bound: Annotated[float, typer.Option(metavar="BITS", help="Largest clique: 2^BITS table entries.")] = 20.0,
+    out: Annotated[str | None, typer.Option(metavar="FILE.MAR", help="Write the marginals (UAI MAR).")] = None,
+    pr: Annotated[str | None, typer.Option(metavar="FILE.PR", help="Write log10 Z (UAI PR).")] = None,
+    json_file: JsonOption = None,
+    reduce: Annotated[
+        str | None, typer.Option(metavar="BITS|demand", help="Bits to free after each step, or as few as needed.")
+    ] = None,
+    loss: Annotated[str | None, typer.Option(metavar="kl|mi", help="What an approximation is judged by.")] = None,
+    update: Annotated[str | None, typer.Option(metavar="sweeps|links", help="Backward update.")] = None,
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Order of the factors: auto, elimination, reverse, breadth, topological."),
+    ] = None,
+    sweeps: Annotated[int | None, typer.Option(metavar="N", help="At most this many backward sweeps.")] = None,
+    threshold: Annotated[float | None, typer.Option(metavar="X", help="Smallest change that uses a link.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Check every forest as it is made (slow).")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing; write the files only.")] = False,
+) -> None:
+    """Compute the marginals of all variables, and log Z."""
+    _check_outputs({"--out": out, "--pr": pr, "--json": json_file}, {"the model": model, "the evidence": evidence})
+    choices: dict[str, Any] = {
+        "reduce": None if reduce is None else _reduce(reduce),
+        "loss": loss,
+        "update": update,
+        "order": order,
+        "sweeps": sweeps,
+        "threshold": threshold,
+    }
+    # What is not given is left to the defaults of the package.
+    given = {name: value for name, value in choices.items() if value is not None}
+    loaded, observed = _load(model, evidence)
+
+    import ibia
+
+    with _progress(quiet) as progress:
+        result = ibia.infer(loaded, observed, bound=bound, check=check, progress=progress, **given)
+    failures = _write_result(result, model, out, pr, json_file)
+    if not quiet:
+        console = _console()
+        console.print(_summary(result, Path(model).name))
+        _show_marginals(console, result)
+    if failures:
+        raise ibia.InputError(" ".join(failures))
+
+
+@app.command("info")
+def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: JsonOption = None) -> None:
+    """Show the size of a model, and the cheapest bound that would be exact."""
+    _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
+    loaded, observed = _load(model, evidence)
+
+    from ibia.prepare import prepare
+    from ibia.simplify import simplify
+
+    simplified = simplify(loaded, observed)
+    cardinalities = [states.size for states in simplified.states]
+    problems = [prepare(component, cardinalities, simplified.structure) for component in simplified.components]
+    width = max((problem.width for problem in problems), default=0.0)
+    detected = "none" if simplified.structure is None else "detected"
+    structure = "declared" if loaded.kind == "bayes" else detected
+    figures = {
+        "model": model,
+        "kind": loaded.kind,
+        "variables": len(loaded.variables),
+        "factors": len(loaded.factors),
+        "largest_cardinality": max(loaded.cardinalities, default=0),
+        "largest_factor": max((factor.values.size for factor in loaded.factors), default=0),
+        "observed": len(observed),
+        "bayesian_structure": structure,
+        "variables_left": sum(len(problem.variables) for problem in problems),
+        "components": len(problems),
+        "width_bits": width,
+        "exact_bound": _exact_bound(width),
+    }
+    if json_file is not None:
+        _write_json(json_file, figures)
+    table = _table(Path(model).name)
+    table.add_row("kind", {"bayes": "Bayesian network", "markov": "Markov network"}[loaded.kind])
+    table.add_row("Bayesian structure", structure)
+    table.add_row("variables", f"{figures['variables']} of at most {figures['largest_cardinality']} states")
+    table.add_row("factors", f"{figures['factors']} of at most {figures['largest_factor']} entries")
+    table.add_row("observed variables", str(figures["observed"]))
+    table.add_row(
+        "after simplification",
+        f"{figures['variables_left']} variables in {figures['components']} independent "
+        f"{'component' if len(problems) == 1 else 'components'}",
+    )
+    table.add_row("width by min-fill", f"{width:.2f} bits: the largest table needs {_bytes(2.0**width * 8)}")
+    table.add_row("cheapest exact bound", f"{figures['exact_bound']:g}")
+    _console().print(table)
+
+
+@app.command("demo")
+def _demo() -> None:
+    """Answer a question about an example that comes with the package."""
+    from ibia.demo import show_demo
+
+    show_demo(_console())
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character should cost the character, not the answer.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+
+
+def _run(arguments: list[str]) -> int:
+    from ibia.errors import IbiaError
+
+    try:
+        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False)
+    except _UsageProblem as problem:
+        return _complain(problem.format_message(), BAD_USAGE)
+    except MemoryError:
+        return _complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except OSError as error:
+        reason = error.strerror or str(error)
+        return _complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
+    except (IbiaError, UnicodeError) as error:
+        return _complain(str(error), BAD_INPUT)
+    except Exception as error:
+        if os.environ.get("IBIA_TRACEBACK"):
+            raise
+        return _complain(
+            f"This should not have happened ({type(error).__name__}: {error}); please report it, with what "
+            f"IBIA_TRACEBACK=1 shows.",
+            DEFECT,
+        )
+    if code == INTERRUPTED:
+        return _complain("Interrupted.", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _load(model: str, evidence: str | None) -> tuple[Model, dict[int, int]]:
+    import ibia
+    from ibia.model import check_evidence
+
+    loaded = ibia.read(model)
+    if evidence is None:
+        return loaded, {}
+    observed = ibia.read_evidence(evidence)
+    try:
+        return loaded, check_evidence(loaded, observed)
+    except ibia.InputError as error:
+        raise ibia.InputError(f"{evidence}: {error}") from None
+
+
+def _reduce(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        # The package says what it expects instead.
+        return text
+
+
+def _check_outputs(outputs: dict[str, str | None], inputs: dict[str, str | None]) -> None:
+    """Raise unless every output file can be written: better now than when there is a result to lose."""
+    from ibia.errors import InputError
+
+    taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        if not path or os.path.isdir(path):
+            raise InputError(f"{option}: {path or 'an empty name'} is not the name of a file to write.")
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise InputError(f"{option}: {path} cannot be written: there is no folder {target.parent}.")
+        try:
+            mode = _mode(target)
+            if mode is not None and not stat.S_ISREG(mode):
+                # A device or a pipe: nothing to overwrite, and trying it out would use it up.
+                continue
+            tempfile.TemporaryFile(dir=target.parent).close()
+        except OSError as error:
+            raise InputError(f"{option}: {path} cannot be written: {error.strerror}.") from None
+        if str(target) in taken:
+            raise InputError(f"{option}: {path} would overwrite {taken[str(target)]}.")
+        taken[str(target)] = f"what {option} writes"
+
+
+def _mode(path: Path) -> int | None:
+    """Return the mode of a file, None if there is none; a name that cannot be used raises OSError."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return None
+
+
+def _write_result(result: Result, model: str, out: str | None, pr: str | None, json_file: str | None) -> list[str]:
+    """Write what is asked for; a file that fails does not cost the others. Return what went wrong."""
+    from ibia.errors import InputError
+    from ibia.formats import write_marginals, write_partition
+
+    failures = []
+    writers: list[tuple[str | None, Callable[[str], None]]] = [
+        (out, lambda path: write_marginals(path, result.marginals)),
+        (pr, lambda path: write_partition(path, result.log10_z)),
+        (json_file, lambda path: _write_json(path, _as_data(result, model))),
+    ]
+    for path, write in writers:
+        if path is not None:
+            try:
+                write(path)
+            except InputError as error:
+                failures.append(str(error))
+    return failures
+
+
+def _as_data(result: Result, model: str) -> dict[str, Any]:
+    return {"model": model, "peak_memory_bytes": _peak_memory(), **result.to_dict()}
+
+
+def _write_json(path: str, data: dict[str, Any]) -> None:
+    from ibia.formats.text import write_text
+
+    write_text(path, json.dumps(data, indent=1) + "\n")
+
+
+def _peak_memory() -> int:
+    import resource
+
+    # The unit is the kilobyte, but on one system the byte.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _exact_bound(width: float) -> float:
+    """Return the width rounded up to hundredths, as a bound that can be typed; at least the smallest bound, 1."""
+    return max(1.0, math.ceil(round(width * 100, 6)) / 100)
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return "more memory than any machine has"
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    terminal = sys.stdout.isatty()
+    # Without a terminal there is no width to fit, and nothing to colour.
+    return Console(highlight=False, no_color=not terminal, width=None if terminal else 120)
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield a callback that shows on a terminal what is being done, and None where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} factors"))
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("starting", total=None)
+        yield lambda label, done, total: shown.update(task, description=label, completed=done, total=total)
+
+
+def _table(title: str) -> Table:
+    """Return an empty table of what and how much."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE, title=Text(title), title_justify="left", show_header=False, title_style="bold")
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    return table
+
+
+def _summary(result: Result, name: str) -> Table:
+    table = _table(name)
+    evidence = f", {len(result.evidence)} observed" if result.evidence else ""
+    table.add_row("model", f"{len(result.model.variables)} variables{evidence}, {len(result.model.factors)} factors")
+    table.add_row("answer", result.error.words)
+    table.add_row("log10 Z", f"{result.log10_z:.10g}")
+    steps = "1 step" if result.sequence_length == 1 else f"{result.sequence_length} steps"
+    table.add_row("largest clique", f"{result.max_clique_bits:.1f} of {result.bound:g} bits allowed, in {steps}")
+    if not result.exact:
+        table.add_row("lost", f"{result.loss:.3g} nats; steps differ by {result.inconsistency:.2g} at most")
+    table.add_row("seconds", f"{result.seconds:.2f}")
+    return table
+
+
+def _show_marginals(console: Console, result: Result) -> None:
+    """Print a table of the marginals most worth seeing: the farthest from uniform that are not certain."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    free = [number for number in range(len(result.marginals)) if number not in result.evidence]
+    chosen = free
+    caption = "" if len(free) == len(result.marginals) else "Observed variables are not shown."
+    if len(free) > _SHOWN_VARIABLES:
+        undecided = [number for number in free if result.marginals[number].max() < _CERTAIN]
+        chosen = sorted(sorted(undecided, key=lambda number: _decided(result, number))[-_SHOWN_VARIABLES:])
+        caption = (
+            f"{len(chosen)} of {len(free)} variables: the farthest from uniform that are not certain "
+            f"({len(free) - len(undecided)} are). --json and --out have all."
+        )
+    table = Table(box=box.SIMPLE)
+    table.add_column("variable", overflow="fold")
+    table.add_column("marginal", overflow="fold")
+    for number in chosen:
+        variable, marginal = result.model.variables[number], result.marginals[number]
+        states = list(range(variable.cardinality))
+        if len(states) > _SHOWN_STATES:
+            states = np.argsort(-marginal, kind="stable")[:_SHOWN_STATES].tolist()
+        text = "   ".join(f"{variable.states[state]} {marginal[state]:.4f}" for state in states)
+        left = variable.cardinality - len(states)
+        table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
+    console.print(table)
+    if caption:
+        console.print(Text(f"  {caption}", style="dim"))
+
+
+def _decided(result: Result, number: int) -> float:
+    """Return how far a marginal is from uniform: what its entropy lacks to the largest possible one, from 0 to 1."""
+    values: list[float] = result.marginals[number].tolist()
+    entropy = -math.fsum(value * math.log(value) for value in values if value > 0)
+    return 1.0 - entropy / math.log(len(values))
+
+
+if __name__ == "__main__":
+    main()
