@@ -1,0 +1,421 @@
+"""The whole pipeline against brute force: exact when it says so, near when it does not, and always well formed."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brute_force import (
+    BUILDERS,
+    Answer,
+    bayesian,
+    deterministic,
+    grid,
+    hellinger,
+    largest_error,
+    random_evidence,
+    solve,
+)
+from ibia.errors import InputError, ZeroProbabilityError
+from ibia.infer import infer
+from ibia.model import Model, Variable
+from ibia.prepare import prepare
+from ibia.result import Result
+from ibia.simplify import simplify
+from strategies import models
+
+REPEATABLE = settings(derandomize=True, deadline=None, max_examples=60)
+ORDERS = ["elimination", "reverse", "breadth", "topological", "auto"]
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def case(kind: str, seed: int) -> tuple[Model, dict[int, int], Answer]:
+    """Return a model of a kind, possible evidence, and the exact answer."""
+    generator = np.random.default_rng(seed)
+    model = BUILDERS[kind](generator)
+    evidence = random_evidence(generator, model)
+    return model, evidence, solve(model, evidence)
+
+
+def width(model: Model, evidence: dict[int, int] | None = None) -> float:
+    """Return the bits of the largest clique of the model's triangulation."""
+    simplified = simplify(model, evidence or {})
+    cardinalities = [states.size for states in simplified.states]
+    problems = [prepare(component, cardinalities, simplified.structure) for component in simplified.components]
+    return max((problem.width for problem in problems), default=0.0)
+
+
+def assert_well_formed(result: Result) -> None:
+    """Marginals of every variable: finite, not negative, summing to one; evidence is certain."""
+    assert len(result.marginals) == len(result.model.variables)
+    for variable, marginal in zip(result.model.variables, result.marginals, strict=True):
+        assert marginal.shape == (variable.cardinality,)
+        assert np.isfinite(marginal).all()
+        assert (marginal >= 0.0).all()
+        assert float(marginal.sum()) == pytest.approx(1.0, abs=1e-9)
+    for number, state in result.evidence.items():
+        assert result.marginals[number][state] == 1.0
+    assert math.isfinite(result.log_z)
+    assert result.loss >= 0.0
+    assert math.isfinite(result.inconsistency)
+    assert 0.0 <= result.error.typical <= result.error.upper <= 1.0
+
+
+def assert_exact(result: Result, answer: Answer) -> None:
+    """The answer is that of brute force."""
+    assert_well_formed(result)
+    assert largest_error(result.marginals, answer) < 1e-9
+    assert result.log_z == pytest.approx(answer.log_z, abs=1e-9 * max(1.0, abs(answer.log_z)))
+
+
+# A bound that the model fits.
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+@pytest.mark.parametrize("update", ["sweeps", "links"])
+def test_model_that_fits_is_solved_exactly_in_one_step(kind: str, update: str) -> None:
+    for seed in range(6):
+        model, evidence, answer = case(kind, seed)
+        result = infer(model, evidence, bound=20, update=update)
+        assert result.exact
+        assert result.sequence_length <= 1
+        assert result.loss == 0.0
+        assert_exact(result, answer)
+
+
+@REPEATABLE
+@given(models(st.sampled_from([0.0, 0.1, 0.5, 1.0, 3.0, 1e-3])))
+def test_small_models_of_any_shape_agree_with_brute_force(model: Model) -> None:
+    answer = solve(model)
+    if answer.log_z == -math.inf:
+        with pytest.raises(ZeroProbabilityError):
+            infer(model)
+    else:
+        assert_exact(infer(model), answer)
+
+
+@pytest.mark.parametrize("kind", ["grid", "dense", "mixed", "bayesian"])
+def test_bound_equal_to_the_width_is_enough(kind: str) -> None:
+    for seed in range(8):
+        model = BUILDERS[kind](np.random.default_rng(seed))
+        bits = width(model)
+        if bits > 1.0:
+            result = infer(model, bound=bits)
+            assert result.exact
+            assert result.sequence_length == 1
+            assert result.max_clique_bits <= bits + 1e-9
+            assert_exact(result, solve(model))
+
+
+def test_bound_equal_to_the_width_is_enough_for_larger_models() -> None:
+    for seed in range(10):
+        generator = np.random.default_rng(seed)
+        scopes = [generator.choice(30, size=int(generator.integers(2, 4)), replace=False) for _ in range(45)]
+        model = Model.from_arrays([2] * 30, [(scope.tolist(), generator.random([2] * scope.size)) for scope in scopes])
+        result = infer(model, bound=width(model))
+        assert result.exact
+        assert result.sequence_length == 1
+
+
+def test_models_without_factors_or_variables() -> None:
+    assert infer(Model((), ())).log_z == 0.0
+    free = infer(Model((Variable("a", 3), Variable("b", 1)), ()))
+    assert free.exact
+    assert free["a"].tolist() == [1 / 3] * 3
+    assert free["b"].tolist() == [1.0]
+    assert free.log_z == pytest.approx(math.log(3))
+    observed = infer(Model((Variable("a", 3), Variable("b", 1)), ()), {"a": 2})
+    assert observed["a"].tolist() == [0.0, 0.0, 1.0]
+    assert observed.log_z == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("spread", [60.0, 150.0, 300.0])
+def test_strong_factors_neither_overflow_nor_vanish(spread: float) -> None:
+    """Entries between e^-spread and e^spread are ordinary numbers; the model fits, so the answer is exact."""
+    for seed in range(8):
+        generator = np.random.default_rng(seed)
+        tables = [
+            (pair, np.exp(generator.uniform(-spread, spread, (2, 2)))) for pair in itertools.combinations(range(6), 2)
+        ]
+        model = Model.from_arrays([2] * 6, tables)
+        # Enumerated in logarithms: products of such entries are beyond the range of floating point numbers.
+        logs = np.zeros([2] * 6)
+        for (first, second), table in tables:
+            logs += np.log(table).reshape([2 if axis in (first, second) else 1 for axis in range(6)])
+        joint = np.exp(logs - logs.max())
+        total = float(joint.sum())
+        marginals = tuple(joint.sum(axis=tuple(a for a in range(6) if a != v)) / total for v in range(6))
+        assert_exact(infer(model, bound=20), Answer(marginals, float(logs.max()) + math.log(total)))
+
+
+# Exactness is a promise.
+
+
+@pytest.mark.parametrize("update", ["sweeps", "links"])
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_whatever_is_called_exact_is_exact(kind: str, update: str) -> None:
+    for seed, bound in itertools.product(range(8), (3, 5)):
+        model, evidence, answer = case(kind, seed)
+        for order, reduce in (("auto", 1), ("elimination", 2), ("breadth", "demand"), ("topological", "demand")):
+            result = infer(model, evidence, bound=bound, reduce=reduce, order=order, update=update)
+            assert_well_formed(result)
+            if result.exact:
+                assert_exact(result, answer)
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(SEEDS, st.sampled_from([3, 4, 5, 6]), st.sampled_from(ORDERS), st.sampled_from([1, 2, "demand"]), st.booleans())
+def test_deterministic_networks_called_exact_are_exact(
+    seed: int, bound: int, order: str, reduce: float | str, observe: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    model = deterministic(generator, 12)
+    evidence = random_evidence(generator, model) if observe else {}
+    result = infer(model, evidence, bound=bound, order=order, reduce=reduce)
+    assert_well_formed(result)
+    if result.exact:
+        assert_exact(result, solve(model, evidence))
+
+
+@settings(derandomize=True, deadline=None, max_examples=80)
+@given(SEEDS, st.sampled_from([4, 5]), st.sampled_from(ORDERS))
+def test_bayesian_networks_without_evidence_called_exact_are_exact(seed: int, bound: int, order: str) -> None:
+    """Every factor is barren here, but those added after their descendants (in any order) still change posteriors."""
+    model = bayesian(np.random.default_rng(seed), 11)
+    result = infer(model, bound=bound, order=order)
+    if result.exact:
+        assert_exact(result, solve(model))
+
+
+def test_factor_deferred_past_its_descendants_still_counts() -> None:
+    """A factor that did not fit at first informs the variables added before it, in the first steps too."""
+    model = bayesian(np.random.default_rng(7), 12)
+    answer = solve(model)
+    for order in ORDERS:
+        result = infer(model, bound=4, order=order)
+        far = largest_error(result.marginals, answer)
+        assert far < 1e-9 or (not result.exact and result.inconsistency + result.loss > 1e-9), order
+
+
+@pytest.mark.parametrize("order", ["elimination", "breadth"])
+def test_several_steps_without_a_lossy_removal_are_exact(order: str) -> None:
+    """A ladder of width three needs no local marginalisation if finished variables leave in time."""
+    several = 0
+    for seed in range(10):
+        model = grid(np.random.default_rng(seed), 2, 7)
+        result = infer(model, bound=4, reduce="demand", order=order)
+        if width(model) <= 3.0 and result.sequence_length == 1:
+            result = infer(model, bound=2.5, reduce="demand", order=order)
+        several += result.exact and result.sequence_length > 1
+        if result.exact:
+            assert_exact(result, solve(model))
+    chain_of_triples = [((v, v + 1, v + 2), 0.5 + np.random.default_rng(v).random((2, 2, 2))) for v in range(10)]
+    model = Model.from_arrays([2] * 12, chain_of_triples)
+    result = infer(model, bound=3, order=order)
+    assert result.exact
+    assert_exact(result, solve(model))
+
+
+def test_exact_if_and_only_if_nothing_was_lost() -> None:
+    """A run at a small bound with a positive loss is never called exact, and one called exact has none."""
+    seen = set()
+    for kind, seed in itertools.product(("grid", "dense", "bayesian"), range(5)):
+        model = BUILDERS[kind](np.random.default_rng(seed))
+        for bound in (3, 4, 6, 20):
+            result = infer(model, bound=bound)
+            if result.exact:
+                assert result.loss == 0.0
+                assert result.error.upper == 0.0
+            if result.loss > 1e-9:
+                assert not result.exact
+            seen.add(result.exact)
+    assert seen == {True, False}
+
+
+# Small bounds.
+
+
+@pytest.mark.parametrize("update", ["sweeps", "links"])
+@pytest.mark.parametrize("loss", ["kl", "mi"])
+def test_every_choice_gives_a_well_formed_answer(update: str, loss: str) -> None:
+    for kind in ("grid", "bayesian", "with_zeros", "deterministic"):
+        model, evidence, answer = case(kind, 3)
+        for order, reduce in itertools.product(ORDERS, (0, 1, 2, "demand")):
+            result = infer(model, evidence, bound=4, reduce=reduce, order=order, update=update, loss=loss)
+            assert_well_formed(result)
+            assert abs(result.log_z - answer.log_z) < 3.0
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(SEEDS, st.sampled_from([1, 1.5, 2, 2.5, 3]), st.sampled_from(ORDERS), st.sampled_from([0, 0.5, "demand"]))
+def test_factors_larger_than_the_bound_raise_it(seed: int, bound: float, order: str, reduce: float | str) -> None:
+    """The bound gives way when a factor alone exceeds it: an answer, never a crash, and the steps say so."""
+    model = BUILDERS["mixed"](np.random.default_rng(seed))
+    result = infer(model, bound=bound, reduce=reduce, order=order)
+    assert_well_formed(result)
+    for step in result.steps:
+        assert step.largest_bits <= step.bound + 1e-9
+
+
+def test_factor_larger_than_the_bound_that_touches_no_clique() -> None:
+    generator = np.random.default_rng(0)
+    scopes = [(3, 0, 1), (3, 2), (1, 0)]
+    model = Model.from_arrays([2] * 4, [(scope, generator.random([2] * len(scope)) + 0.1) for scope in scopes])
+    for order in ("elimination", "reverse", "breadth"):
+        assert_well_formed(infer(model, bound=1.5, order=order))
+
+
+def test_smallest_bound_works_with_the_default_reduction() -> None:
+    model = grid(np.random.default_rng(0))
+    assert_well_formed(infer(model, bound=1))
+
+
+def mean_distances(update: str, sweeps: int = 6) -> dict[str, float]:
+    """Return the mean Hellinger distance over a fixed set of models at bound 5."""
+    means = {}
+    for kind in ("grid", "dense", "bayesian"):
+        distances = []
+        for seed in range(10):
+            model, evidence, answer = case(kind, seed)
+            result = infer(model, evidence, bound=4, order="elimination", update=update, sweeps=sweeps)
+            pairs = zip(result.marginals, answer.marginals, strict=True)
+            distances.append(np.mean([hellinger(found, exact) for found, exact in pairs]))
+        means[kind] = float(np.mean(distances))
+    return means
+
+
+def test_small_bound_is_near_the_truth() -> None:
+    """Limits about twice what was measured; answers read without a backward pass miss them by far."""
+    limits = {"grid": 0.02, "dense": 0.05, "bayesian": 0.02}
+    for kind, distance in mean_distances("sweeps").items():
+        assert distance < limits[kind], kind
+
+
+def test_links_at_a_small_bound_are_near_the_truth() -> None:
+    limits = {"grid": 0.05, "dense": 0.08, "bayesian": 0.03}
+    for kind, distance in mean_distances("links").items():
+        assert distance < limits[kind], kind
+
+
+# Same input, same output.
+
+
+@pytest.mark.parametrize("update", ["sweeps", "links"])
+def test_same_input_same_bits(update: str) -> None:
+    for kind, bound in itertools.product(("grid", "bayesian", "deterministic", "mixed"), (4, 20)):
+        model, evidence, _ = case(kind, 11)
+        first = infer(model, evidence, bound=bound, update=update)
+        second = infer(model, evidence, bound=bound, update=update)
+        assert first.log_z == second.log_z
+        assert first.loss == second.loss
+        assert first.inconsistency == second.inconsistency
+        assert all((a == b).all() for a, b in zip(first.marginals, second.marginals, strict=True))
+
+
+def test_order_of_evidence_does_not_matter() -> None:
+    model = grid(np.random.default_rng(5))
+    evidence = {0: 1, 5: 0, 9: 1}
+    first = infer(model, evidence, bound=4)
+    second = infer(model, dict(reversed(evidence.items())), bound=4)
+    assert all((a == b).all() for a, b in zip(first.marginals, second.marginals, strict=True))
+
+
+# Evidence and arguments.
+
+
+def sprinkler() -> Model:
+    """Rain, sprinkler, wet grass."""
+    variables = [
+        Variable("rain", 2, ("no", "yes")),
+        Variable("sprinkler", 2, ("off", "on")),
+        Variable("grass", 2, ("dry", "wet")),
+    ]
+    return Model.from_arrays(
+        variables,
+        [
+            (["rain"], [0.8, 0.2]),
+            (["rain", "sprinkler"], [[0.6, 0.4], [0.99, 0.01]]),
+            (["sprinkler", "rain", "grass"], [[[1.0, 0.0], [0.2, 0.8]], [[0.1, 0.9], [0.01, 0.99]]]),
+        ],
+        "bayes",
+    )
+
+
+def test_evidence_by_name_and_by_number() -> None:
+    model = sprinkler()
+    by_name = infer(model, {"grass": "wet"})
+    by_number = infer(model, {2: 1})
+    assert by_name["rain"].tolist() == by_number["rain"].tolist()
+    wet = {True: 0.2 * (0.99 * 0.8 + 0.01 * 0.99), False: 0.8 * (0.4 * 0.9)}
+    assert by_name["rain"][1] == pytest.approx(wet[True] / (wet[True] + wet[False]), abs=1e-12)
+    assert by_name.log_z == pytest.approx(math.log(wet[True] + wet[False]), abs=1e-12)
+    assert by_name["grass"].tolist() == [0.0, 1.0]
+
+
+def test_impossible_evidence_is_an_error() -> None:
+    with pytest.raises(ZeroProbabilityError, match="probability zero"):
+        infer(sprinkler(), {"rain": "no", "sprinkler": "off", "grass": "wet"})
+
+
+def test_impossible_evidence_that_only_the_whole_joint_shows_is_an_error() -> None:
+    """Three variables that must differ pairwise, of two states each: no pair of factors rules anything out."""
+    differ = np.array([[0.0, 1.0], [1.0, 0.0]])
+    model = Model.from_arrays([2] * 3, [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    for bound in (20, 2):
+        with pytest.raises(ZeroProbabilityError):
+            infer(model, bound=bound)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"bound": 0},
+        {"bound": 41},
+        {"bound": math.nan},
+        {"bound": "much"},
+        {"reduce": -1},
+        {"reduce": 20},
+        {"reduce": math.nan},
+        {"reduce": "some"},
+        {"loss": "none"},
+        {"update": "none"},
+        {"order": "none"},
+        {"sweeps": 0},
+        {"sweeps": 1.5},
+        {"threshold": -1.0},
+        {"threshold": math.nan},
+        {"evidence": {"nobody": 0}},
+        {"evidence": {0: 2}},
+    ],
+)
+def test_bad_arguments_are_input_errors(arguments: dict) -> None:
+    with pytest.raises(InputError):
+        infer(sprinkler(), **arguments)
+
+
+def test_progress_is_told_and_ends_with_all_factors() -> None:
+    calls: list[tuple[str, int, int]] = []
+    infer(grid(np.random.default_rng(1)), bound=4, progress=lambda *call: calls.append(call))
+    assert calls
+    assert all(0 < done <= total for _, done, total in calls)
+    assert {name for name, done, total in calls if done == total} == {name for name, _, _ in calls}
+
+
+def test_checking_does_not_change_the_answer() -> None:
+    model = grid(np.random.default_rng(2))
+    plain, checked = infer(model, bound=4), infer(model, bound=4, check=True)
+    assert all((a == b).all() for a, b in zip(plain.marginals, checked.marginals, strict=True))
+
+
+def test_result_explains_itself() -> None:
+    result = infer(grid(np.random.default_rng(3)), bound=3)
+    text = str(result)
+    assert "log Z" in text
+    assert f"{result.sequence_length} in the longest sequence" in text
+    assert len(result.to_dict()["marginals"]) == len(result)
+    assert result.to_dict()["loss_nats"] == result.loss
