@@ -10,7 +10,6 @@ import pytest
 from ibia.errors import InputError
 from ibia.forest.checks import check_reduction
 from ibia.forest.forest import Forest
-from ibia.sequence import conditionals, reduced_trees
 from ibia.steps.exact import Core, marginalise_exactly
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import Removal, loss_rule
@@ -32,11 +31,13 @@ def core_of(problem_of, first_forest, kind: str, seed: int, bound: float) -> tup
 
 
 def reduced_joint(core: Core, reduction: Reduction, space: Space, product_of) -> np.ndarray:
-    """Return the joint distribution of the reduced trees."""
-    messages = reduced_trees(core, reduction)
-    tables = conditionals(messages, lambda clique, scope: core.forest.beliefs[clique].marginal(scope))
-    joint = product_of(space, list(tables.values()))
-    held = {variable for scope in messages.scopes.values() for variable in scope}
+    """Return the joint distribution of the reduced trees: marginals of their cliques over those of their sepsets."""
+    beliefs = core.forest.beliefs
+    joint = product_of(space, [beliefs[clique].marginal(scope) for clique, scope in reduction.scopes.items()])
+    for (first, _), sepset in reduction.sepsets.items():
+        divisor = product_of(space, [beliefs[first].marginal(sepset)])
+        joint = joint * np.divide(1.0, divisor, out=np.zeros_like(divisor), where=divisor > 0.0)
+    held = {variable for scope in reduction.scopes.values() for variable in scope}
     absent = tuple(variable for variable in range(joint.ndim) if variable not in held)
     return joint.mean(axis=absent, keepdims=True)
 
