@@ -1,87 +1,95 @@
-"""Accuracy on a few small real models with known answers; skipped where the benchmark data is not at hand.
+"""Accuracy on small real models with known answers, when the benchmark data lie next to the repository.
 
-Limits of approximate answers are about twice what was measured, so that a loss of accuracy shows.
+Limits of approximate runs are about twice what was measured when they were set: a change that makes an answer worse
+than that is a defect or a decision, not noise (runs are deterministic).
 """
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import ibia
 from brute_force import hellinger
+from ibia.formats import read
+from ibia.formats.uai import read_evidence, read_marginals, read_partition
 from ibia.infer import infer
+from ibia.result import Result
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-pytestmark = pytest.mark.skipif(not (DATA / "index.csv").exists(), reason="benchmark data (../shared/data) not found")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="the benchmark data (../shared/data) are not next to the repository"
+)
 
 
-def reference(family: str, name: str) -> tuple[list[np.ndarray], float]:
-    """Return the reference marginals and log10 Z of an instance."""
-    with lzma.open(DATA / family / f"{name}.MAR.xz", "rt") as file:
-        numbers = iter(file.read().split()[1:])
-    marginals = [np.array([float(next(numbers)) for _ in range(int(next(numbers)))]) for _ in range(int(next(numbers)))]
-    return marginals, float((DATA / family / f"{name}.PR").read_text().split()[-1])
+def run(family: str, name: str, **options) -> tuple[Result, float, float, float]:
+    """Return the result, the largest absolute error, the largest Hellinger distance and the error of log10 Z."""
+    folder = DATA / family
+    model = read(folder / f"{name}.uai.xz")
+    evidence = read_evidence(folder / f"{name}.evid")
+    result = infer(model, evidence, check=True, **options)
+    pairs = list(zip(result.marginals, read_marginals(folder / f"{name}.MAR.xz"), strict=True))
+    error = max(float(np.abs(found - exact).max()) for found, exact in pairs)
+    distance = max(hellinger(found, exact) for found, exact in pairs)
+    return result, error, distance, abs(result.log10_z - read_partition(folder / f"{name}.PR"))
 
 
-def evidence(family: str, name: str) -> dict[int, int]:
-    """Return the evidence of an instance (one line: how many, then variables and states)."""
-    numbers = [int(word) for word in (DATA / family / f"{name}.evid").read_text().split()]
-    return dict(zip(numbers[1::2], numbers[2::2], strict=True))
-
-
+# Reference files of kind "exact" have all digits of a double.
 @pytest.mark.parametrize("update", ["sweeps", "links"])
 @pytest.mark.parametrize(
-    ("family", "name"),
+    ("family", "name", "most_bits"),
     [
-        ("Bnlearn", "asia"),
-        ("Bnlearn", "asia_e1"),
-        ("Bnlearn", "child_e1"),
-        ("Grids", "Grids_12"),
-        ("Pedigree", "Pedigree_13"),
-        ("Promedas", "Promedus_24"),
-        ("GridBN", "90-10-1"),
+        ("Bnlearn", "asia", 3.0),
+        ("Bnlearn", "asia_e1", 3.0),
+        ("Bnlearn", "child_e1", 6.17),
+        ("Grids", "Grids_12", 13.0),
+        ("Promedas", "Promedus_24", 5.0),
+        ("Pedigree", "Pedigree_13", 15.0),
+        ("GridBN", "90-10-1", 13.0),
     ],
 )
-def test_models_that_fit_are_exact(family: str, name: str, update: str) -> None:
-    marginals, log10_z = reference(family, name)
-    model = ibia.read(DATA / family / f"{name}.uai.xz")
-    result = infer(model, evidence(family, name), bound=20, update=update)
+def test_models_that_fit_are_exact(family: str, name: str, most_bits: float, update: str) -> None:
+    result, error, _, log10_z = run(family, name, bound=20, update=update)
     assert result.exact
-    assert max(np.abs(found - exact).max() for found, exact in zip(result.marginals, marginals, strict=True)) < 1e-9
-    assert result.log10_z == pytest.approx(log10_z, abs=1e-9)
+    assert result.sequence_length == 1
+    assert result.max_clique_bits <= most_bits + 0.01
+    assert error <= 1e-9
+    assert log10_z <= 1e-9
 
 
 @pytest.mark.parametrize(
-    ("family", "name", "bound", "largest", "log10_difference"),
+    ("family", "name", "bound", "most_distance", "most_log10_z"),
     [
-        ("CSP", "CSP_12", 15, 0.05, 0.015),
-        ("Grids", "Grids_11", 12, 0.002, 1e-3),
-        ("Promedas", "Promedus_24", 4, 0.005, 1e-3),
-        ("GridBN", "90-10-1", 10, 1e-4, 1e-9),
-        ("Pedigree", "Pedigree_13", 12, 1e-6, 1e-6),
+        ("CSP", "CSP_12", 15, 0.045, 0.015),
+        ("CSP", "CSP_12", 12, 0.10, 0.12),
+        ("Grids", "Grids_11", 12, 1.2e-3, 7e-5),
+        ("Grids", "Grids_12", 8, 1e-8, 1e-9),
+        ("Promedas", "Promedus_24", 3, 0.04, 0.003),
+        ("Pedigree", "Pedigree_13", 12, 1e-6, 1e-9),
     ],
 )
 def test_models_that_do_not_fit_are_near(
-    family: str, name: str, bound: int, largest: float, log10_difference: float
+    family: str, name: str, bound: int, most_distance: float, most_log10_z: float
 ) -> None:
-    marginals, log10_z = reference(family, name)
-    observed = evidence(family, name)
-    result = infer(ibia.read(DATA / family / f"{name}.uai.xz"), observed, bound=bound)
-    assert result.max_clique_bits <= bound + 1e-9
+    result, _, distance, log10_z = run(family, name, bound=bound)
     assert not result.exact
-    pairs = enumerate(zip(result.marginals, marginals, strict=True))
-    assert max(hellinger(found, exact) for variable, (found, exact) in pairs if variable not in observed) < largest
-    assert abs(result.log10_z - log10_z) < log10_difference
+    assert result.loss > 0.0
+    assert distance <= most_distance
+    assert log10_z <= most_log10_z
 
 
-def test_the_papers_method_is_near_too() -> None:
-    marginals, log10_z = reference("CSP", "CSP_12")
-    model = ibia.read(DATA / "CSP" / "CSP_12.uai.xz")
-    result = infer(model, bound=15, update="links", loss="mi", reduce=5)
-    assert max(hellinger(found, exact) for found, exact in zip(result.marginals, marginals, strict=True)) < 0.065
-    assert abs(result.log10_z - log10_z) < 0.05
+def test_deterministic_network_without_loss_is_right() -> None:
+    """Removals that cost nothing need joint queries on the way back: without them the error is far above rounding."""
+    _, error, _, log10_z = run("GridBN", "90-10-1", bound=8)
+    assert error <= 1e-6
+    assert log10_z <= 1e-6
+
+
+def test_the_papers_method_is_worse_than_ours_but_an_answer() -> None:
+    paper, error, distance, _ = run("Grids", "Grids_11", bound=12, update="links", loss="mi", reduce=5)
+    assert not paper.exact
+    assert error < 1.0
+    # The paper reports 0.590 for bound 15; ours, with sweeps, is far below (see above).
+    assert 0.01 < distance < 0.7
