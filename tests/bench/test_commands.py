@@ -1,0 +1,117 @@
+"""The commands of ``python -m ibia.bench`` on a benchmark folder of tiny models, one of them with a wrong answer."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import ibia
+from ibia import examples
+from ibia.bench.__main__ import main
+from ibia.bench.accuracy import find_instances
+from ibia.bench.report import average_by_family, read_rows
+from ibia.errors import InputError
+from ibia.formats import write_evidence, write_marginals, write_partition
+
+HEADER = "family,name,kind,n_vars,n_factors,max_card,n_evidence,minfill_width,size,reference,log10Z,source\n"
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Make a folder: an exact answer, an answer that is off by a known amount, a model without reference."""
+    folder = tmp_path / "data"
+    (folder / "Toys").mkdir(parents=True)
+    model = examples.student()
+    for name, evidence in (("right", {3: 1}), ("wrong", {}), ("open", {})):
+        ibia.write(model, folder / "Toys" / f"{name}.uai.xz")
+        write_evidence(folder / "Toys" / f"{name}.evid", evidence)
+        result = ibia.infer(model, evidence)
+        marginals = list(result.marginals)
+        if name == "wrong":
+            marginals[0] = np.array([1.0, 0.0])
+        if name != "open":
+            write_marginals(folder / "Toys" / f"{name}.MAR.xz", marginals)
+            write_partition(folder / "Toys" / f"{name}.PR", result.log10_z + (0.5 if name == "wrong" else 0.0))
+    (folder / "index.csv").write_text(
+        HEADER
+        + "Toys,right,BAYES,5,5,3,1,3,small,exact,0,uai2014 MAR+PR\n"
+        + 'Toys,wrong,BAYES,5,5,3,0,3,small,exact,0,"somewhere, else"\n'
+        + "Toys,open,BAYES,5,5,3,0,3,large,none,,uai2014 PR\n"
+    )
+    return folder
+
+
+def test_only_instances_with_reference_marginals_are_found(data):
+    assert [instance.name for instance in find_instances(data)] == ["right", "wrong"]
+    assert [instance.name for instance in find_instances(data, only_uai2014=True)] == ["right"]
+    assert [instance.name for instance in find_instances(data, ["Toys"], ["wrong"])] == ["wrong"]
+
+
+def test_unknown_families_and_folders_are_sentences(data, tmp_path):
+    with pytest.raises(InputError, match="has no family Toy"):
+        find_instances(data, ["Toy"])
+    with pytest.raises(InputError, match=r"index\.csv"):
+        find_instances(tmp_path)
+
+
+def test_accuracy_writes_a_row_for_each_and_table_averages_them(data, tmp_path, capsys):
+    out = tmp_path / "ours.jsonl"
+    assert main(["accuracy", "--data", str(data), "--out", str(out), "--jobs", "2", "--bound", "10"]) == 0
+    printed = capsys.readouterr().out
+    assert "right" in printed
+    assert "HD_max" in printed
+    rows = {row["name"]: row for row in read_rows(out)}
+    assert rows["right"]["hd_max"] < 1e-12
+    assert abs(rows["right"]["delta_log10_z"]) < 1e-12
+    assert rows["right"]["exact"] is True
+    assert rows["right"]["settings"]["bound"] == 10
+    assert rows["right"]["peak_memory_bytes"] > 2**20
+    difficulty = examples.student().factors[0].values
+    assert rows["wrong"]["hd_max"] == pytest.approx(np.sqrt(1 - np.sqrt(difficulty[0])))
+    assert rows["wrong"]["hd_avg"] == pytest.approx(rows["wrong"]["hd_max"] / 5)
+    assert rows["wrong"]["largest_absolute_error"] == pytest.approx(difficulty[1])
+    assert rows["wrong"]["delta_log10_z"] == pytest.approx(-0.5)
+    (average,) = average_by_family(rows.values())
+    assert (average.instances, average.exact, average.failed) == (2, 2, 0)
+    assert average.hd_max == pytest.approx(rows["wrong"]["hd_max"] / 2, abs=1e-12)
+    assert average.delta_log10_z == pytest.approx(0.5)
+
+    assert main(["table", str(out), str(out)]) == 0
+    header, rule, line = capsys.readouterr().out.splitlines()
+    assert header.count("|") - header.count("\\|") == rule.count("|") == line.count("|")
+    assert line.startswith("| Toys | 2 |")
+
+
+def test_a_failing_instance_is_a_row_and_not_the_end(data, tmp_path, capsys):
+    (data / "Toys" / "right.uai.xz").write_bytes(b"nonsense")
+    out = tmp_path / "ours.jsonl"
+    assert main(["accuracy", "--data", str(data), "--out", str(out)]) == 0
+    rows = {row["name"]: row for row in read_rows(out)}
+    assert "right.uai.xz" in rows["right"]["error"]
+    assert "hd_max" in rows["wrong"]
+    assert "1 failed" in capsys.readouterr().out
+
+
+def test_a_slow_instance_is_stopped(data, tmp_path):
+    out = tmp_path / "ours.jsonl"
+    main(["accuracy", "--data", str(data), "--instance", "right", "--limit-seconds", "0.01", "--out", str(out)])
+    (row,) = read_rows(out)
+    assert "stopped" in row["error"]
+
+
+def test_a_damaged_results_file_is_a_sentence(tmp_path, capsys):
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"family": "A"}\n')
+    assert main(["table", str(path)]) == 1
+    assert "line 1" in capsys.readouterr().err
+
+
+def test_kernels_measures_every_operation(tmp_path, capsys):
+    path = tmp_path / "kernels.json"
+    assert main(["kernels", "--smallest", "6", "--largest", "6", "--json", str(path)]) == 0
+    rows = json.loads(path.read_text())
+    assert {row["operation"] for row in rows} == {"multiply_in", "marginalise", "gather", "entropy"}
+    assert all(row["ratio"] > 0 for row in rows)
+    assert "\x1b" not in capsys.readouterr().out
