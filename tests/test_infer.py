@@ -195,14 +195,12 @@ def test_bayesian_networks_without_evidence_called_exact_are_exact(seed: int, bo
         assert_exact(result, solve(model))
 
 
-def test_factor_deferred_past_its_descendants_still_counts() -> None:
-    """A factor that did not fit at first informs the variables added before it, in the first steps too."""
-    model = bayesian(np.random.default_rng(7), 12)
-    answer = solve(model)
-    for order in ORDERS:
-        result = infer(model, bound=4, order=order)
-        far = largest_error(result.marginals, answer)
-        assert far < 1e-9 or (not result.exact and result.inconsistency + result.loss > 1e-9), order
+@pytest.mark.parametrize("order", ORDERS)
+def test_factor_deferred_past_its_descendants_still_counts(order: str) -> None:
+    """The factor of X2 given X1, X0 and X4 exceeds the bound and comes after that of X3 given X4 and X2."""
+    model = bayesian(np.random.default_rng(1), 5, largest=2)
+    result = infer(model, bound=3, order=order)
+    assert not result.exact or largest_error(result.marginals, solve(model)) < 1e-9
 
 
 @pytest.mark.parametrize("order", ["elimination", "breadth"])
