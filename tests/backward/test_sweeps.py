@@ -39,7 +39,7 @@ def test_a_variable_that_vanishes_without_loss_still_learns_what_comes_later() -
 def test_no_loss_and_no_disagreement_mean_a_small_error() -> None:
     """Over a fixed set of deterministic networks, what the gauge calls nearly perfect must be so."""
     wrong = []
-    for seed in range(0, 130):
+    for seed in range(130):
         generator = np.random.default_rng(seed)
         model = deterministic(generator, 14, 5)
         evidence = random_evidence(generator, model) if seed % 2 else {}
