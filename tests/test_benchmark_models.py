@@ -14,7 +14,7 @@ import pytest
 from brute_force import hellinger
 from ibia.formats import read
 from ibia.formats.uai import read_evidence, read_marginals, read_partition
-from ibia.infer import infer
+from ibia.pipeline import infer
 from ibia.result import Result
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -164,7 +164,7 @@ def test_topological_order_is_for_bayesian_networks(run, complains, student_file
 
 
 def test_the_command_line_names_every_choice_of_the_engine(run):
-    from ibia.infer import UPDATES
+    from ibia.pipeline import UPDATES
     from ibia.steps.loss import LOSSES
     from ibia.steps.order import ORDERS
 

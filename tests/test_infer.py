@@ -24,8 +24,8 @@ from brute_force import (
 )
 from ibia.backward.posterior import Posterior
 from ibia.errors import InputError, ZeroProbabilityError
-from ibia.infer import infer
 from ibia.model import Model, Variable
+from ibia.pipeline import infer
 from ibia.prepare import prepare
 from ibia.result import Result
 from ibia.sequence import Settings, forward
@@ -34,6 +34,12 @@ from strategies import models
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=60)
 ORDERS = ["elimination", "reverse", "breadth", "topological", "auto"]
+
+
+def usable(order: str, model: Model) -> str:
+    """Topological order is refused for Markov networks; another takes its place."""
+    return "reverse" if order == "topological" and model.kind == "markov" else order
+
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -165,7 +171,7 @@ def test_whatever_is_called_exact_is_exact(kind: str, update: str) -> None:
     for seed, bound in itertools.product(range(8), (3, 5)):
         model, evidence, answer = case(kind, seed)
         for order, reduce in (("auto", 1), ("elimination", 2), ("breadth", "demand"), ("topological", "demand")):
-            result = infer(model, evidence, bound=bound, reduce=reduce, order=order, update=update)
+            result = infer(model, evidence, bound=bound, reduce=reduce, order=usable(order, model), update=update)
             assert_well_formed(result)
             if result.exact:
                 assert_exact(result, answer)
@@ -247,6 +253,7 @@ def test_every_choice_gives_a_well_formed_answer(update: str, loss: str) -> None
     for kind in ("grid", "bayesian", "with_zeros", "deterministic"):
         model, evidence, answer = case(kind, 3)
         for order, reduce in itertools.product(ORDERS, (0, 1, 2, "demand")):
+            order = usable(order, model)
             result = infer(model, evidence, bound=4, reduce=reduce, order=order, update=update, loss=loss)
             assert_well_formed(result)
             assert abs(result.log_z - answer.log_z) < 3.0
@@ -257,7 +264,7 @@ def test_every_choice_gives_a_well_formed_answer(update: str, loss: str) -> None
 def test_factors_larger_than_the_bound_raise_it(seed: int, bound: float, order: str, reduce: float | str) -> None:
     """The bound gives way when a factor alone exceeds it: an answer, never a crash, and the steps say so."""
     model = BUILDERS["mixed"](np.random.default_rng(seed))
-    result = infer(model, bound=bound, reduce=reduce, order=order)
+    result = infer(model, bound=bound, reduce=reduce, order=usable(order, model))
     assert_well_formed(result)
     for step in result.steps:
         assert step.largest_bits <= step.bound + 1e-9
@@ -420,7 +427,7 @@ def test_impossible_evidence_that_only_the_whole_joint_shows_is_an_error() -> No
         {"bound": math.nan},
         {"bound": "much"},
         {"reduce": -1},
-        {"reduce": 20},
+        {"reduce": 21},
         {"reduce": math.nan},
         {"reduce": "some"},
         {"loss": "none"},

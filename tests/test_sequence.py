@@ -179,7 +179,7 @@ def test_priors_of_a_bayesian_network_are_the_same_in_all_forests(bound: float, 
     for seed in range(25):
         model = bayesian(np.random.default_rng(seed), 11)
         for problem in problems(model):
-            steps = forward(problem, problem.order("topological"), Settings(bound=bound, loss=loss))
+            steps = forward(problem, problem.order("topological"), Settings(bound=bound, loss=loss), topological=True)
             several += len(steps) > 1
             # Factors are scaled to a largest entry of one, so log Z is zero together with the scales.
             assert math.fsum(step.log_z for step in steps) + problem.log_constant == pytest.approx(0.0, abs=1e-9)
@@ -198,7 +198,7 @@ def test_posteriors_do_not_change_after_the_last_informed_step(bound: float) -> 
         generator = np.random.default_rng(seed)
         model = bayesian(generator, 11)
         for problem in problems(model, random_evidence(generator, model, 2)):
-            steps = forward(problem, problem.order("topological"), Settings(bound=bound))
+            steps = forward(problem, problem.order("topological"), Settings(bound=bound), topological=True)
             informed = last_informed_step(steps, problem.barren)
             for step, following in itertools.pairwise(steps[informed:]):
                 before, after = singles(step), singles(following)

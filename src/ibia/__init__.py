@@ -12,7 +12,7 @@ from ibia.formats import read, read_evidence, write
 from ibia.model import Factor, Model, Variable
 
 if TYPE_CHECKING:
-    from ibia.infer import infer
+    from ibia.pipeline import infer
     from ibia.result import Result
 
 __all__ = [
@@ -35,7 +35,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     # The engine pulls in the compiler; reading a model should not wait for it.
     if name == "infer":
-        from ibia.infer import infer
+        from ibia.pipeline import infer
 
         globals()["infer"] = infer
         return infer

@@ -49,5 +49,5 @@ def estimate_error(exact: bool, loss: float, inconsistency: float) -> ErrorEstim
         quality = "usable with care"
     else:
         quality = "rough"
-    words = f"{quality}: the worst marginal is off by about {centre:.1g}, likely by no more than {upper:.1g} (Hellinger)"
-    return ErrorEstimate(centre, upper, words)
+    size = f"off by about {centre:.1g}, likely by no more than {upper:.1g} (Hellinger)"
+    return ErrorEstimate(centre, upper, f"{quality}: the worst marginal is {size}")

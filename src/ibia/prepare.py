@@ -10,10 +10,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ibia.errors import ZeroProbabilityError
 from ibia.forest.triangulate import triangulate
 from ibia.simplify import Component, Structure
-from ibia.simplify.working import WorkingFactor
+from ibia.simplify.working import NOTHING_POSSIBLE, WorkingFactor
 from ibia.steps.order import Ordering, factor_order
 from ibia.tables import Scope, Space, Table
 
@@ -36,6 +38,8 @@ class Problem:
         Bits of the largest clique of the best triangulation found: the cheapest exact bound.
     ranks
         Topological rank of each factor, when the model is a Bayesian network.
+    children
+        Variables each factor is the conditional distribution of, when the model is a Bayesian network.
     barren
         Factors that cannot change the posterior of variables in other factors (or none).
     """
@@ -46,11 +50,28 @@ class Problem:
     log_constant: float
     width: float
     ranks: list[int] | None
+    children: list[frozenset[int]] | None
     barren: frozenset[int]
 
-    def order(self, name: str) -> list[int]:
-        """Return the numbers of the factors in the order of that name."""
-        return factor_order(name, Ordering([table.scope for table in self.factors], self.ranks))
+    def order(self, name: str, variant: int = 0) -> list[int]:
+        """Return the numbers of the factors in the order of that name.
+
+        Parameters
+        ----------
+        variant
+            Which elimination order it starts from: 0 is the one by which variables are numbered, others are found by
+            further triangulations with other random ties.
+        """
+        scopes = [table.scope for table in self.factors]
+        place = list(range(len(self.variables)))
+        if variant:
+            tree = triangulate(
+                sorted(set(scopes)), self.space.log2, restarts=_restarts(len(place)) // 4, seed=variant
+            )
+            assert tree is not None
+            for position, variable in enumerate(tree.order):
+                place[variable] = position
+        return factor_order(name, Ordering(scopes, place, self.ranks))
 
 
 def _restarts(variables: int) -> int:
@@ -62,9 +83,9 @@ def prepare(
     component: Component, cardinalities: list[int], structure: Structure | None, restarts: int | None = None
 ) -> Problem:
     """Number the variables of a component and lay out its tables."""
-    log2 = [math.log2(cardinality) for cardinality in cardinalities]
     scopes = {factor.scope for factor in component.factors}
-    count = len({variable for scope in scopes for variable in scope})
+    log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
+    count = len(log2)
     tree = triangulate(sorted(scopes), log2, restarts=_restarts(count) if restarts is None else restarts)
     assert tree is not None
     number = {variable: place for place, variable in enumerate(tree.order)}
@@ -74,14 +95,19 @@ def prepare(
         merged.setdefault(tuple(sorted(number[variable] for variable in factor.scope)), []).append(factor)
     factors: list[Table] = []
     ranks: list[int] = []
+    children: list[frozenset[int]] = []
     log_constant = 0.0
     barren = set()
     for scope, group in merged.items():
         values, log_scale = _table(scope, group, number)
+        if not math.isfinite(log_scale):
+            raise ZeroProbabilityError(NOTHING_POSSIBLE)
         log_constant += log_scale
         if structure is not None:
             origins = [origin for factor in group for origin in factor.origins]
             ranks.append(max(structure.rank[origin] for origin in origins))
+            owned = {number.get(structure.children[origin], -1) for origin in origins}
+            children.append(frozenset(owned.intersection(scope)))
             if structure.normalised and min(structure.rank[origin] for origin in origins) >= structure.barren_from:
                 barren.add(len(factors))
         factors.append(Table(space, scope, values))
@@ -92,19 +118,22 @@ def prepare(
         log_constant,
         tree.width,
         ranks if structure is not None else None,
+        children if structure is not None else None,
         frozenset(barren),
     )
 
 
-def _table(scope: Scope, group: list[WorkingFactor], number: dict[int, int]) -> tuple[np.ndarray, float]:
+def _table(scope: Scope, group: list[WorkingFactor], number: dict[int, int]) -> tuple[NDArray[np.float64], float]:
     """Return the product of factors of one scope as a flat array with largest entry one, and the log of its scale."""
     log_scale = 0.0
-    result: np.ndarray | None = None
+    result: NDArray[np.float64] | None = None
     for factor in group:
         numbers = [number[variable] for variable in factor.scope]
         values = factor.values.transpose(sorted(range(len(numbers)), key=numbers.__getitem__))
         result = np.ascontiguousarray(values).reshape(-1) if result is None else result * values.reshape(-1)
         largest = float(result.max())
+        if largest <= 0.0:
+            return result, -math.inf
         result = result / largest
         log_scale += math.log(largest)
     assert result is not None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ibia.forest.calibrate import calibrate
+from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest, edge
 from ibia.forest.triangulate import triangulate
 from ibia.prepare import Problem
@@ -93,6 +94,11 @@ class Step:
     location: dict[int, int] = field(default_factory=dict)
 
     @property
+    def entries(self) -> float:
+        """Entries of all clique tables: what the step costs."""
+        return float(sum(belief.values.size for belief in self.forest.beliefs.values()))
+
+    @property
     def loss(self) -> float:
         """Nats lost by the local marginalisations after this step."""
         return self.reduction.loss if self.reduction else 0.0
@@ -154,27 +160,44 @@ def reduced_trees(core: Core, reduction: Reduction) -> Messages:
     return Messages(scopes, parents, list(trees.edges()))
 
 
-def conditionals(messages: Messages, marginal: Callable[[int, Scope], Table]) -> dict[int, Table]:
+def conditionals(messages: Messages, beliefs: dict[int, Table]) -> dict[int, Table]:
     """Return for each reduced clique its distribution given what it shares with its parent.
 
     Parameters
     ----------
-    marginal
-        Gives the marginal of a clique over its reduced scope.
+    beliefs
+        Clique → a belief over its reduced scope or more.
     """
     tables = {}
     for clique, scope in messages.scopes.items():
-        table = marginal(clique, scope)
+        table = beliefs[clique].marginal(scope)
         parent, shared = messages.parents[clique]
         if parent >= 0:
-            divisor = table.marginal(shared)
-            table.multiply_in(divisor.space.ones(shared).divide_in(divisor))
+            table.multiply_in(table.marginal(shared).reciprocal())
         tables[clique] = table
     return tables
 
 
-def forward(problem: Problem, order: list[int], settings: Settings, progress: Callable[[int, int], None] | None = None) -> list[Step]:
-    """Run the build–infer–approximate loop and return its steps."""
+def forward(
+    problem: Problem,
+    order: list[int],
+    settings: Settings,
+    progress: Callable[[int, int], None] | None = None,
+    topological: bool = False,
+) -> list[Step]:
+    """Run the build–infer–approximate loop and return its steps.
+
+    Parameters
+    ----------
+    order
+        Numbers of the factors.
+    progress
+        Called after each step with the number of factors placed and their total.
+    topological
+        Whether no factor may be added before those of its parents (the order itself sees to that; deferred factors
+        must then hold back their descendants).
+    """
+    children = problem.children if topological else None
     space = problem.space
     remaining = [(number, problem.factors[number].scope) for number in order]
     total = len(remaining)
@@ -194,7 +217,12 @@ def forward(problem: Problem, order: list[int], settings: Settings, progress: Ca
                 remaining = []
         if remaining:
             remaining = grow(
-                growth, remaining, bound, restarts=settings.restarts, patience=settings.patience
+                growth,
+                remaining,
+                bound,
+                restarts=settings.restarts,
+                patience=settings.patience,
+                children=children,
             )
         while len(remaining) == before:
             # Nothing fits although factors remain: raise the bound for this step until one does.
@@ -204,17 +232,22 @@ def forward(problem: Problem, order: list[int], settings: Settings, progress: Ca
         forest = growth.forest
         log_z = fill(forest, growth.contents, problem.factors, messages, space)
         log_z += calibrate(forest)
-        step = Step(forest, growth.contents, log_z, before - len(remaining), bound)
+        largest = max((space.bits(scope) for scope in forest.scopes.values()), default=0.0)
+        # A clique that could not be reduced may exceed the bound too: the step says so.
+        step = Step(forest, growth.contents, log_z, before - len(remaining), max(bound, largest))
+        step.largest_bits = largest
+        if settings.check:
+            check_forest(forest, space, step.bound)
         step.location = {
             potential: clique for clique, inside in growth.contents.items() for potential in inside
         }
-        step.largest_bits = max((space.bits(scope) for scope in forest.scopes.values()), default=0.0)
         if remaining:
             step.core, step.reduction, messages = _approximate(forest, remaining, settings, space)
-            core = step.core
-            messages.tables = conditionals(
-                messages, lambda clique, scope, core=core: core.forest.beliefs[clique].marginal(scope)
-            )
+            if settings.check:
+                interface = {variable for _, scope in remaining for variable in scope}
+                check_forest(step.core.forest, space)
+                check_reduction(step.core.forest, step.reduction, interface)
+            messages.tables = conditionals(messages, step.core.forest.beliefs)
             step.messages = messages
         step.seconds = time.perf_counter() - started
         steps.append(step)
@@ -235,17 +268,19 @@ def _approximate(
     )
     # Cliques of a step whose bound had to be raised come back within it, also when reduction is demand-driven.
     reducer.reduce(dict.fromkeys(core.forest.scopes, limit))
+    # A factor that is too large by itself needs a higher bound; no reduction makes room for it.
+    hopeless = space.bits(remaining[0][1]) > settings.bound + _EPSILON
     while True:
         reduction = reducer.reduction()
         messages = reduced_trees(core, reduction)
         growth = Growth(space)
         numbers = _start(growth, messages)
-        if growth.try_add(remaining[:1], settings.bound, settings.restarts):
+        if hopeless or growth.try_add(remaining[:1], settings.bound, settings.restarts):
             return core, reduction, messages
         # The cliques in the way shrink by one variable, the largest first, until there is room.
         region = growth.region(scope for _, scope in remaining[:1])
         sizes = {clique: space.bits(messages.scopes[clique]) for clique, number in numbers.items() if number in region}
-        largest = max(sizes.values())
+        largest = max(sizes.values(), default=0.0)
         limits = {clique: largest - 1e-6 for clique, size in sizes.items() if size > largest - 1e-3}
         if not reducer.reduce(limits):
             return core, reduction, messages

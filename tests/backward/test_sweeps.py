@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from brute_force import deterministic, largest_error, random_evidence, solve
-from ibia.infer import infer
 from ibia.model import Model
+from ibia.pipeline import infer
 
 XOR = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from ibia.backward.posterior import Posterior, last_informed_step
 from ibia.forest.forest import Forest, edge
-from ibia.prepare import Problem
 from ibia.sequence import Step, message_number
 from ibia.tables import Scope, Table
 
@@ -30,7 +29,8 @@ class Link(NamedTuple):
 
 def find_links(step: Step, following: Step) -> list[Link]:
     """Return all links between a step and the following one (FindLinks)."""
-    assert step.core is not None and step.messages is not None
+    assert step.core is not None
+    assert step.messages is not None
     links = []
     for reduced, scope in step.messages.scopes.items():
         target = following.location[message_number(reduced)]
@@ -70,20 +70,17 @@ def select_links(
     return sorted(chosen, key=lambda link: (max(changes[variable] for variable in link.variables), link))
 
 
-def update_by_links(problem: Problem, steps: list[Step], threshold: float) -> Posterior:
+def update_by_links(steps: list[Step], threshold: float, barren: frozenset[int] = frozenset()) -> Posterior:
     """Back-propagate beliefs from the last informed step to the first and read all marginals (BeliefUpdate)."""
     result = Posterior(log_z=math.fsum(step.log_z for step in steps))
-    informed = last_informed_step(problem, steps)
+    informed = last_informed_step(steps, barren)
     following = steps[-1].forest
     result.read(following.beliefs)
     for number in range(len(steps) - 2, -1, -1):
         step = steps[number]
-        if number >= informed:
-            forest = step.forest
-        else:
-            forest = _update(step, steps[number + 1], following, threshold, result)
-        result.read(forest.beliefs)
-        following = forest
+        informs = number < informed
+        following = _update(step, steps[number + 1], following, threshold, result) if informs else step.forest
+        result.read(following.beliefs)
     result.inconsistencies = [result.inconsistency]
     return result
 

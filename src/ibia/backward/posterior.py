@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.prepare import Problem
 from ibia.sequence import Step
 from ibia.tables import Table
 
@@ -28,6 +27,8 @@ class Posterior:
         Largest difference between the beliefs of neighbouring steps over what they share.
     inconsistencies
         The same after each sweep; the first one is the best single sign of the error.
+    unanswered
+        Joint queries (see ``sweeps.py``) that would have needed too large a table.
     disagreement
         Variable → largest such difference in a clique that holds it.
     """
@@ -36,6 +37,7 @@ class Posterior:
     log_z: float = 0.0
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)
+    unanswered: int = 0
     disagreement: dict[int, float] = field(default_factory=dict)
 
     def read(self, beliefs: dict[int, Table]) -> None:
@@ -59,12 +61,20 @@ class Posterior:
             self.disagreement[variable] = max(self.disagreement.get(variable, 0.0), difference)
 
 
-def last_informed_step(problem: Problem, steps: list[Step]) -> int:
-    """Return the paper's I_E: from the step after it on, only barren factors are added and no posterior changes."""
+def last_informed_step(steps: list[Step], barren: frozenset[int]) -> int:
+    """Return the paper's I_E: from the step after it on, only barren factors are added and no posterior changes.
+
+    Parameters
+    ----------
+    barren
+        Factors that are conditional distributions of variables without observed descendants. It must be empty unless
+        the factors were added in topological order: a child's distribution that comes after its own children's does
+        change what is already there.
+    """
     last = len(steps) - 1
     while last > 0:
         added = (potential for inside in steps[last].contents.values() for potential in inside if potential >= 0)
-        if not all(potential in problem.barren for potential in added):
+        if not all(potential in barren for potential in added):
             break
         last -= 1
     return last

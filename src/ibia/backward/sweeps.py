@@ -27,6 +27,8 @@ _AGREEMENT = 1e-8
 _DAMPING = 0.7
 # A joint query may need this many bits beyond the bound.
 _QUERY_BITS = 3.0
+# A removed variable whose query cannot be answered is compared with so many of its clique's variables.
+_PAIRS = 4
 
 
 @dataclass
@@ -35,6 +37,8 @@ class Sweeper:
 
     Attributes
     ----------
+    barren
+        Factors that cannot inform earlier steps (see `last_informed_step`).
     backward
         For each step the messages λ from behind, one per reduced clique.
     """
@@ -42,6 +46,7 @@ class Sweeper:
     problem: Problem
     steps: list[Step]
     bound: float
+    barren: frozenset[int] = frozenset()
     backward: list[dict[int, Table]] = field(default_factory=list)
     weight: float = 1.0
     best: Posterior | None = None
@@ -50,13 +55,15 @@ class Sweeper:
     def __post_init__(self) -> None:
         self.backward = [{} for _ in self.steps]
         self._cores = [step.core for step in self.steps]
-        self._informed = last_informed_step(self.problem, self.steps)
+        self._informed = last_informed_step(self.steps, self.barren)
 
-    def first(self) -> Posterior:
-        """Sweep backward once."""
-        posterior = self._sweep_backward()
+    def first(self, limit: float = math.inf) -> float:
+        """Sweep backward once and return the inconsistency; stop early when it exceeds `limit`."""
+        posterior = self._sweep_backward(limit)
+        if posterior is None:
+            return math.inf
         self._keep(posterior)
-        return posterior
+        return posterior.inconsistency
 
     def run(self, sweeps: int) -> Posterior:
         """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
@@ -65,11 +72,15 @@ class Sweeper:
         assert self.best is not None
         risen = 0
         while (
-            len(self.inconsistencies) < sweeps and self.inconsistencies[-1] > _AGREEMENT and risen < 2 and self._informed > 0
+            len(self.inconsistencies) < sweeps
+            and self.inconsistencies[-1] > _AGREEMENT
+            and risen < 2
+            and self._informed > 0
         ):
             try:
                 self._sweep_forward()
                 posterior = self._sweep_backward()
+                assert posterior is not None
             except ZeroMassError:
                 # A sweep that rules out everything is no improvement: the best one before it stands.
                 break
@@ -86,7 +97,7 @@ class Sweeper:
             self.best = posterior
         self.best.inconsistencies = list(self.inconsistencies)
 
-    def _sweep_backward(self) -> Posterior:
+    def _sweep_backward(self, limit: float = math.inf) -> Posterior | None:
         result = Posterior()
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
@@ -100,6 +111,8 @@ class Sweeper:
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
                 log_z.append(self.steps[number].log_z + log_mass)
+                if result.inconsistency > limit:
+                    return None
             result.read(posterior)
         result.log_z = math.fsum(log_z)
         return result
@@ -110,17 +123,15 @@ class Sweeper:
         """Return the posterior beliefs of a step from those of the following one, and the log of the mass it lost."""
         step, core = self.steps[number], self._cores[number]
         messages, reduction = step.messages, step.reduction
-        assert core is not None and messages is not None and reduction is not None
+        assert core is not None
+        assert messages is not None
+        assert reduction is not None
         location = self.steps[number + 1].location
         wanted: dict[int, Table] = {}
-
-        def posterior_of(clique: int, scope: Scope) -> Table:
-            table = following[location[message_number(clique)]].marginal(scope)
-            table.normalise_in()
-            wanted[clique] = table
-            return table.copy()
-
-        for clique, table in conditionals(messages, posterior_of).items():
+        for clique, scope in messages.scopes.items():
+            wanted[clique] = following[location[message_number(clique)]].marginal(scope)
+            wanted[clique].normalise_in()
+        for clique, table in conditionals(messages, wanted).items():
             table.divide_in(messages.tables[clique], 1.0)
             if self.weight < 1.0 and clique in self.backward[number]:
                 table.blend_in(self.backward[number][clique], self.weight)
@@ -131,34 +142,32 @@ class Sweeper:
             result.note_difference(scope, difference)
         beliefs = tilted.beliefs
         if reduction.removals:
-            self._query(number, following, beliefs)
+            self._query(number, following, beliefs, result)
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
-    def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table]) -> None:
+    def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table], result: Posterior) -> None:
         """Replace the posteriors of cliques whose variables went without loss by joint queries to the following step.
 
-        Such a variable is (given the rest) a function of what stayed, so the forward message was exact; the projection
-        of the posterior on the reduced cliques would not be.
+        Such a variable is (given the rest) independent of what was cut off, so the forward message was exact; the
+        projection of the posterior on the reduced cliques would not be. Where a query needs too large a table the
+        projection stands, and smaller queries tell how far it is off.
         """
-        step, forest = self.steps[number], self.steps[number + 1].forest
-        core, reduction = self._cores[number], step.reduction
-        assert core is not None and reduction is not None
-        holders = forest.holders()
-        space = self.problem.space
+        core, reduction = self._cores[number], self.steps[number].reduction
+        assert core is not None
+        assert reduction is not None
+        here = _Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
+        there = _Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
+        answers: dict[int, Table] = {}
         for clique, scope in core.forest.scopes.items():
             unchanged = scope == reduction.scopes[clique]
             if clique in reduction.lossy or (unchanged and reduction.lossy):
                 continue
-            present = tuple(variable for variable in scope if variable in holders)
-            joint = joint_marginal(forest, following, holders, present, self.bound + _QUERY_BITS, space)
-            if joint is None:
-                continue
-            joint.normalise_in()
-            if present != scope:
-                old = core.forest.beliefs[clique]
-                joint = old.copy().multiply_in(joint.divide_in(old.marginal(present)))
-                joint.normalise_in()
-            beliefs[clique] = joint
+            answer = _posterior_of(scope, here, there)
+            if answer is None:
+                _compare(beliefs[clique], set(scope).difference(reduction.scopes[clique]), there, result)
+            else:
+                answers[clique] = answer
+        beliefs.update(answers)
 
     def _sweep_forward(self) -> None:
         messages: Messages | None = None
@@ -171,12 +180,12 @@ class Sweeper:
                 break
             core = replay(step.core, step.forest)
             self._cores[number] = core
-            source = core.forest
+            beliefs = core.forest.beliefs
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
-                source, _ = _tilt(core.forest, self.backward[number])
-            tables = conditionals(messages, lambda clique, scope, source=source: source.beliefs[clique].marginal(scope))
+                beliefs = _tilt(core.forest, self.backward[number])[0].beliefs
+            tables = conditionals(messages, beliefs)
             if tilt:
                 for clique, table in tables.items():
                     table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
@@ -191,3 +200,62 @@ def _tilt(core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
         if clique in backward:
             forest.beliefs[clique].multiply_in(backward[clique])
     return forest, calibrate(forest)
+
+
+class _Queried:
+    """A calibrated forest that answers joint queries."""
+
+    def __init__(self, forest: Forest, beliefs: dict[int, Table], space: Space, limit: float) -> None:
+        self.forest = forest
+        self.beliefs = beliefs
+        self.space = space
+        self.limit = limit
+        self.holders = forest.holders()
+
+    def joint(self, scope: Scope) -> Table | None:
+        """Return the joint marginal over `scope`, normalised, unless it needs too large a table."""
+        if self.space.bits(scope) > self.limit:
+            return None
+        table = joint_marginal(self.forest, self.beliefs, self.holders, scope, self.limit, self.space)
+        if table is not None:
+            table.normalise_in()
+        return table
+
+
+def _posterior_of(scope: Scope, here: _Queried, there: _Queried) -> Table | None:
+    """Return the posterior over `scope`, a clique of this step's core, from the following step's.
+
+    Variables that the following step does not hold are independent of it given all they share a clique with here:
+    Q(around) = P(around) · Q(present) / P(present), where present is the part of it that the following step holds.
+    """
+    around = set(scope)
+    waiting = [variable for variable in scope if variable not in there.holders]
+    while waiting:
+        for clique in here.holders[waiting.pop()]:
+            new = set(here.forest.scopes[clique]).difference(around)
+            around.update(new)
+            waiting.extend(variable for variable in new if variable not in there.holders)
+        if here.space.bits(around) > here.limit:
+            return None
+    present = tuple(sorted(variable for variable in around if variable in there.holders))
+    posterior = there.joint(present) if present else None
+    if posterior is None or len(present) == len(around):
+        return posterior
+    prior = here.joint(tuple(sorted(around)))
+    if prior is None:
+        return None
+    prior.multiply_in(posterior.divide_in(prior.marginal(present)))
+    prior.normalise_in()
+    return prior.marginal(scope)
+
+
+def _compare(belief: Table, removed: set[int], there: _Queried, result: Posterior) -> None:
+    """Note how far a projected belief is from the following step on pairs of a removed and another variable."""
+    result.unanswered += 1
+    present = [variable for variable in belief.scope if variable in there.holders]
+    for variable in sorted(removed.intersection(present)):
+        for other in [other for other in present if other != variable][:_PAIRS]:
+            pair = (min(variable, other), max(variable, other))
+            joint = there.joint(pair)
+            if joint is not None:
+                result.note_difference(pair, belief.marginal(pair).distance(joint))

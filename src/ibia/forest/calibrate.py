@@ -32,12 +32,11 @@ def _calibrate_tree(forest: Forest, tree: list[tuple[int, int]]) -> float:
     log_z = 0.0
     for clique, parent in reversed(tree[1:]):
         key = edge(clique, parent)
-        message = beliefs[clique].marginal(forest.neighbours[clique][parent])
-        log_mass = message.normalise_in()
+        log_mass = beliefs[clique].normalise_in()
         if log_mass == -math.inf:
             raise ZeroMassError
         log_z += log_mass
-        beliefs[clique].scale_in(math.exp(-log_mass))
+        message = beliefs[clique].marginal(forest.neighbours[clique][parent])
         _send(beliefs[parent], message, sepsets.get(key))
         sepsets[key] = message
     root = tree[0][0]

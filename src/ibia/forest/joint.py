@@ -86,7 +86,6 @@ def _from_tree(
         sepset = forest.neighbours[clique][parent]
         message = belief.marginal(tuple(sorted(set(sepset) | (wanted & union))))
         # The parent holds the sepset's belief already: send what the branch adds to it.
-        shared = beliefs[clique].marginal(sepset)
-        message.multiply_in(space.ones(sepset).divide_in(shared))
+        message.multiply_in(beliefs[clique].marginal(sepset).reciprocal())
         messages[parent].append(message)
     raise AssertionError("the root is always needed")

@@ -1,12 +1,12 @@
 """Triangulation: from scopes to a clique tree of small width (min-fill on bit sets, with restarts).
 
-Greedy elimination decides the width, so it is repeated with random ties and several criteria; a repetition stops as soon
-as it is worse than the best so far or than the bound. Knows scopes and cardinalities, nothing of tables.
+Greedy elimination decides the width, so it is repeated with random ties and several criteria; a repetition stops as
+soon as it is worse than the best so far or than the bound. Knows scopes and cardinalities, nothing of tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numba
@@ -28,7 +28,8 @@ def _bit_count(word: np.uint64) -> int:
     word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
     word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+    # Not int(): compiled, that would stay unsigned and turn sums with signed numbers into floats.
+    return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))  # type: ignore[return-value]
 
 
 @_compile
@@ -233,7 +234,7 @@ class CliqueTree(NamedTuple):
 
 def triangulate(
     scopes: Iterable[Iterable[int]],
-    log2: Sequence[float],
+    log2: Sequence[float] | Mapping[int, float],
     limit: float = float("inf"),
     restarts: int = 0,
     good_enough: float = 0.0,

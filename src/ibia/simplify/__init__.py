@@ -19,7 +19,7 @@ from ibia.simplify.structure import Structure, find_structure
 from ibia.simplify.support import prune_support
 from ibia.simplify.working import WorkingFactor, WorkingModel
 
-__all__ = ["Component", "Simplified", "simplify"]
+__all__ = ["Component", "Simplified", "Structure", "simplify"]
 
 
 @dataclass(frozen=True)

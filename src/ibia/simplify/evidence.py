@@ -18,7 +18,7 @@ def slice_evidence(model: Model, evidence: dict[int, int]) -> WorkingModel:
         for variable, cardinality in enumerate(cardinalities)
     ]
     working = WorkingModel(states)
-    fixed = {variable: int(known[0]) if variable in evidence else 0 for variable, known in enumerate(states) if known.size == 1}
+    fixed = {variable: evidence.get(variable, 0) for variable, known in enumerate(states) if known.size == 1}
     for number, factor in enumerate(model.factors):
         wide = [variable for variable in factor.scope if cardinalities[variable] > 1]
         values = factor.values.reshape([cardinalities[variable] for variable in wide])

@@ -54,7 +54,7 @@ def _split(factor: WorkingFactor) -> tuple[WorkingFactor, WorkingFactor] | None:
     dimensions = len(factor.scope)
     if dimensions < 2:
         return None
-    groups = [(axis,) for axis in range(dimensions)] if dimensions > 2 else [(0,)]
+    groups: list[tuple[int, ...]] = [(axis,) for axis in range(dimensions)] if dimensions > 2 else [(0,)]
     if 4 <= dimensions <= 8:
         groups += [(first, second) for first in range(dimensions) for second in range(first)]
     for group in groups:

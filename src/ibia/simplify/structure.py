@@ -26,6 +26,8 @@ class Structure:
 
     Attributes
     ----------
+    children
+        Factor → the variable it is the conditional distribution of (−1: a constant factor).
     rank
         Factor → place in a topological order of the children; factors that evidence depends on come first.
     barren_from
@@ -34,6 +36,7 @@ class Structure:
         Whether the barren variables' tables sum to one precisely, so that they cannot change any other posterior.
     """
 
+    children: tuple[int, ...]
     rank: tuple[int, ...]
     barren_from: int
     normalised: bool
@@ -57,7 +60,8 @@ def find_structure(model: Model, evidence: dict[int, int]) -> Structure | None:
         rank[factor_of[child]] = place + 1
     barren = [child for child in order if child not in relevant]
     normalised = all(_sums_to_one(model, factor_of[child], child, _STRICT) for child in barren)
-    return Structure(tuple(rank), len(order) - len(barren) + 1, normalised)
+    owners = tuple(-1 if child is None else child for child in children)
+    return Structure(owners, tuple(rank), len(order) - len(barren) + 1, normalised)
 
 
 def _declared(model: Model) -> list[int | None] | None:

@@ -10,7 +10,12 @@ from numpy.typing import NDArray
 
 from ibia.errors import ZeroProbabilityError
 
-__all__ = ["WorkingFactor", "WorkingModel"]
+__all__ = ["NOTHING_POSSIBLE", "WorkingFactor", "WorkingModel"]
+
+NOTHING_POSSIBLE = (
+    "The evidence has probability zero (or the model's factors are zero everywhere), "
+    "so there are no posterior marginals."
+)
 
 
 @dataclass
@@ -53,10 +58,7 @@ class WorkingModel:
     def take_constant(self, value: float) -> None:
         """Move a constant factor into the constant; a zero means that nothing is possible."""
         if value <= 0.0:
-            raise ZeroProbabilityError(
-                "The evidence has probability zero (or the model's factors are zero everywhere), so there are no "
-                "posterior marginals."
-            )
+            raise ZeroProbabilityError(NOTHING_POSSIBLE)
         self.log_constant += math.log(value)
 
     def drop_empty(self) -> None:

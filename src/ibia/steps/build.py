@@ -79,7 +79,7 @@ class Growth:
         self.contents[clique].add(potential)
 
     def region(self, scopes: Iterable[Scope]) -> set[int]:
-        """Return the cliques of the smallest subtrees (greedily) that hold the variables of `scopes`, closed per tree."""
+        """Return the cliques of the smallest subtrees (greedily) that hold the variables of `scopes`."""
         wanted = {variable for scope in scopes for variable in scope if variable in self.holders}
         region: set[int] = set()
         scopes_of = self.forest.scopes
@@ -115,7 +115,8 @@ class Growth:
         outside = [(potential, scope) for potential, scope in batch if homes[potential] is None]
         if outside:
             region = self.region(scope for _, scope in outside)
-            within = [(potential, self.potentials[potential]) for clique in region for potential in self.contents[clique]]
+            inside = [potential for clique in region for potential in self.contents[clique]]
+            within = [(potential, self.potentials[potential]) for potential in inside]
             within += [(potential, scope) for potential, scope in batch if homes[potential] in region]
             border = [
                 (clique, neighbour, sepset)
@@ -172,6 +173,7 @@ def grow(
     *,
     restarts: int,
     patience: int,
+    children: list[frozenset[int]] | None = None,
     batch: int = 64,
 ) -> list[tuple[int, Scope]]:
     """Add the factors of `remaining` in order, as many as fit the bound, and return those deferred.
@@ -180,12 +182,19 @@ def grow(
     ----------
     patience
         Stop looking after this many factors in a row did not fit.
+    children
+        For topological order: the variables each factor is the conditional distribution of. Where a factor is deferred,
+        so are all that hold such a variable, or they would come before their parents'.
     """
+    withheld: set[int] = set()
     deferred: list[tuple[int, Scope]] = []
     position, size, failures = 0, batch, 0
     while position < len(remaining) and failures < patience:
         part = remaining[position : position + size]
-        if growth.try_add(part, bound, restarts):
+        held_back = [number for number, (_, scope) in enumerate(part) if not withheld.isdisjoint(scope)]
+        if held_back:
+            part = part[: max(held_back[0], 1)]
+        if held_back[:1] != [0] and growth.try_add(part, bound, restarts):
             position += len(part)
             size = min(2 * size, batch)
             failures = 0
@@ -193,6 +202,8 @@ def grow(
             deferred.append(part[0])
             position += 1
             failures += 1
+            if children is not None:
+                withheld.update(children[part[0][0]])
         else:
             size = len(part) // 2
     return deferred + remaining[position:]

@@ -1,8 +1,8 @@
 """Exact marginalisation: shrink a calibrated forest to its interface without changing the joint distribution.
 
 Three operations: a non-interface variable held by one clique is summed out; a clique inside a neighbour is absorbed by
-it; cliques that share a non-interface variable are collapsed when their union without it fits. What is removed is noted,
-so that `Core.restore` can later give every clique of the forest its posterior.
+it; cliques that share a non-interface variable are collapsed when their union without it fits. What is removed is
+noted, so that `Core.restore` can later give every clique of the forest its posterior.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _collapse(core: Core, collapse: _Collapse) -> None:
         belief.multiply_in(table)
     for first, second in collapse.inner:
         sepset = forest.sepsets[edge(first, second)]
-        belief.multiply_in(sepset.space.ones(sepset.scope).divide_in(sepset))
+        belief.multiply_in(sepset.reciprocal())
     belief.normalise_in()
     core.full[collapse.clique] = belief
     forest.add_clique(collapse.clique, scope)

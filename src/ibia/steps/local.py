@@ -1,8 +1,8 @@
 """Local marginalisation: the only lossy operation, which brings every clique of the core within the reduced bound.
 
 A variable is removed from an over-large clique and from all but one of the parts into which its cliques fall without
-it; a sepset is never emptied and the last clique of an interface variable never touched (the paper's conditions a to c).
-Which variable goes where is decided by a loss from ``loss.py``.
+it; a sepset is never emptied, and the last clique of an interface variable never touched (conditions a to c of the
+paper). Which variable goes where is decided by a loss from ``loss.py``.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class LocalReducer:
             self.sepsets[key].discard(removal.variable)
 
     def reduce(self, limits: dict[int, float]) -> bool:
-        """Bring the named cliques within their limits (bits), each time at the smallest loss; return whether any shrank.
+        """Bring the named cliques within their limits (bits), always at the smallest loss; return whether any shrank.
 
         A clique that cannot shrink without breaking a condition stays too large.
         """

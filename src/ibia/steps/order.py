@@ -1,8 +1,8 @@
 """The order in which factors are added, chosen by name.
 
 Order decides how soon variables leave the interface, and so how much is lost. Each strategy gets the scopes of the
-factors, the elimination order found by triangulating the whole component (variables are numbered by it), and, for
-Bayesian networks, the topological rank of each factor.
+factors, an elimination order found by triangulating the whole component, and, for Bayesian networks, the topological
+rank of each factor.
 """
 
 from __future__ import annotations
@@ -18,22 +18,41 @@ __all__ = ["ORDERS", "Ordering", "factor_order"]
 
 @dataclass(frozen=True)
 class Ordering:
-    """What a strategy may look at: scopes over variables numbered by elimination, and topological ranks if any."""
+    """What a strategy may look at.
+
+    Attributes
+    ----------
+    scopes
+        Variables of each factor.
+    place
+        Variable → its place in an elimination order.
+    ranks
+        Topological rank of each factor of a Bayesian network.
+    """
 
     scopes: list[Scope]
+    place: list[int]
     ranks: list[int] | None
+
+    def span(self, number: int) -> tuple[int, int]:
+        """Return the first and the last place of a factor's variables in the elimination order."""
+        places = [self.place[variable] for variable in self.scopes[number]]
+        return min(places), max(places)
 
 
 def elimination(ordering: Ordering) -> list[int]:
     """Bucket by bucket of the elimination order: early variables become non-interface early."""
-    scopes = ordering.scopes
-    return sorted(range(len(scopes)), key=lambda number: (scopes[number][0], scopes[number][-1], number))
+    return sorted(range(len(ordering.scopes)), key=lambda number: (*ordering.span(number), number))
 
 
 def reverse(ordering: Ordering) -> list[int]:
     """The buckets from last to first: from the core of the model outwards."""
-    scopes = ordering.scopes
-    return sorted(range(len(scopes)), key=lambda number: (-scopes[number][-1], -scopes[number][0], number))
+
+    def key(number: int) -> tuple[int, int, int]:
+        first, last = ordering.span(number)
+        return -last, -first, number
+
+    return sorted(range(len(ordering.scopes)), key=key)
 
 
 def breadth(ordering: Ordering) -> list[int]:
@@ -42,16 +61,22 @@ def breadth(ordering: Ordering) -> list[int]:
     for scope in ordering.scopes:
         for variable in scope:
             neighbours.setdefault(variable, set()).update(scope)
-    start = min(neighbours)
+    sorted_neighbours = {
+        variable: sorted(others, key=ordering.place.__getitem__) for variable, others in neighbours.items()
+    }
+    start = min(neighbours, key=ordering.place.__getitem__)
     for _ in range(2):
-        layers = _distances(neighbours, start)
-        start = max(layers, key=lambda variable: (layers[variable], -len(neighbours[variable]), -variable))
-    place = {variable: number for number, variable in enumerate(_distances(neighbours, start))}
-    scopes = ordering.scopes
-    return sorted(
-        range(len(scopes)),
-        key=lambda number: (max(place[v] for v in scopes[number]), min(place[v] for v in scopes[number]), number),
-    )
+        layers = _distances(sorted_neighbours, start)
+        start = max(
+            layers, key=lambda variable: (layers[variable], -len(neighbours[variable]), -ordering.place[variable])
+        )
+    reached = {variable: number for number, variable in enumerate(_distances(sorted_neighbours, start))}
+
+    def key(number: int) -> tuple[int, int, int]:
+        places = [reached[variable] for variable in ordering.scopes[number]]
+        return max(places), min(places), number
+
+    return sorted(range(len(ordering.scopes)), key=key)
 
 
 def topological(ordering: Ordering) -> list[int]:
@@ -62,11 +87,12 @@ def topological(ordering: Ordering) -> list[int]:
     return sorted(range(len(ranks)), key=lambda number: (ranks[number], number))
 
 
-def _distances(neighbours: dict[int, set[int]], start: int) -> dict[int, int]:
+def _distances(neighbours: dict[int, list[int]], start: int) -> dict[int, int]:
+    """Return the distance of each variable from `start`, in the order in which they are reached."""
     distances = {start: 0}
     queue = [start]
     for variable in queue:
-        for other in sorted(neighbours[variable]):
+        for other in neighbours[variable]:
             if other not in distances:
                 distances[other] = distances[variable] + 1
                 queue.append(other)

@@ -1,7 +1,7 @@
 """Tables: flat float64 arrays over ordered scopes of variables, and the few operations inference needs.
 
-A scope is a sorted tuple of variable numbers; the first variable varies slowest. Tables know nothing of forests. Methods
-whose name ends in ``_in`` change the table they are called on; all others return new tables.
+A scope is a sorted tuple of variable numbers; the first variable varies slowest. Tables know nothing of forests.
+Methods whose name ends in ``_in`` change the table they are called on; all others return new tables.
 """
 
 from __future__ import annotations
@@ -135,6 +135,10 @@ class Table:
         mass = kernels.total(self.values)
         if mass <= 0.0:
             return -math.inf
+        if mass < _SMALLEST_MASS:
+            # One over it would overflow.
+            kernels.scale_in(self.values, 1.0 / _SMALLEST_MASS)
+            return math.log(_SMALLEST_MASS) + self.normalise_in()
         kernels.scale_in(self.values, 1.0 / mass)
         return math.log(mass)
 
@@ -155,14 +159,21 @@ class Table:
         return Table(self.space, scope, out)
 
 
+_SMALLEST_MASS = 2.0**-1000
 # After this many multiplications a growing product is rescaled, so that it neither over- nor underflows.
 _RESCALE_EVERY = 8
+# Products whose smallest entries may fall below e^−600 are made of logarithms instead.
+_LONGEST_RANGE = 600.0
+# Only factors of a model have such ranges; they are small, messages need not be looked at.
+_SMALL_TABLE = 4096
 
 
 def product(space: Space, scope: Scope, tables: list[Table]) -> tuple[Table, float]:
     """Return the product of `tables` over `scope`, scaled, and the logarithm of the scale taken out."""
     if not tables:
         return space.ones(scope), 0.0
+    if len(tables) > 1 and sum(_range(table) for table in tables) > _LONGEST_RANGE:
+        return _product_of_logarithms(scope, tables)
     first = max(range(len(tables)), key=lambda position: len(tables[position].scope))
     result = tables[first].extended(scope)
     log_scale = 0.0
@@ -172,3 +183,24 @@ def product(space: Space, scope: Scope, tables: list[Table]) -> tuple[Table, flo
             if position % _RESCALE_EVERY == _RESCALE_EVERY - 1:
                 log_scale += result.normalise_in()
     return result, log_scale
+
+
+def _range(table: Table) -> float:
+    """Return the logarithm of the largest over the smallest positive entry of a small table."""
+    if table.values.size > _SMALL_TABLE:
+        return 0.0
+    positive = table.values[table.values > 0.0]
+    return math.log(float(positive.max())) - math.log(float(positive.min())) if positive.size else 0.0
+
+
+def _product_of_logarithms(scope: Scope, tables: list[Table]) -> tuple[Table, float]:
+    space = tables[0].space
+    total = np.zeros(space.size(scope))
+    for table in tables:
+        with np.errstate(divide="ignore"):
+            logarithms = Table(space, table.scope, np.log(table.values))
+        total += logarithms.extended(scope).values
+    largest = float(total.max())
+    if largest == -math.inf:
+        return Table(space, scope, np.zeros_like(total)), 0.0
+    return Table(space, scope, np.exp(total - largest)), largest

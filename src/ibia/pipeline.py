@@ -1,15 +1,16 @@
 """The pipeline in one screen: model → simplify → forward steps → backward update → marginals.
 
-``infer`` is the one call of the package. Each connected component is solved on its own; for each, a few orders of its
-factors are tried and the one whose steps agree best after one backward sweep is finished.
+``infer`` is the one call of the package (a module of that name would hide it). Each connected component is solved on
+its own; for each, a few orders of its factors are tried and the one whose steps agree best after one backward sweep is
+finished.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from ibia.prepare import Problem, prepare
 from ibia.result import Result, StepFigures
 from ibia.sequence import Settings, Step, forward
 from ibia.simplify import simplify
+from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 
@@ -32,12 +34,18 @@ __all__ = ["UPDATES", "infer"]
 
 UPDATES = ("sweeps", "links")
 
+# Alternatives are tried until they have cost this many table entries, but a few at least and not more than there are
+# (docs/decisions.md has the figures).
+_WORK = 2.0**24
+_FEWEST_CANDIDATES = 2
+_VARIANTS = 1
+
 Progress = Callable[[str, int, int], None]
 
 
 def infer(
     model: Model,
-    evidence: Mapping[str | int, str | int] | None = None,
+    evidence: Mapping[str, str | int] | Mapping[int, str | int] | Mapping[str | int, str | int] | None = None,
     *,
     bound: float = 20.0,
     reduce: float | str = 1.0,
@@ -93,10 +101,7 @@ def infer(
         try:
             outcome = _solve(problem, settings, update, order, sweeps, threshold, progress)
         except ZeroMassError:
-            raise ZeroProbabilityError(
-                "The evidence has probability zero (or the model's factors are zero everywhere), so there are no "
-                "posterior marginals."
-            ) from None
+            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
         solved.append(outcome)
         log_z += [problem.log_constant, outcome.posterior.log_z]
         figures += [_figures(number, place, step) for place, step in enumerate(outcome.figures)]
@@ -135,10 +140,16 @@ class _Solved:
     posterior: Posterior
     figures: list[Step]
     order: str
+    update: str
 
     @property
     def exact(self) -> bool:
-        """Whether no lossy operation was made: loss zero alone would not do (rounding hides small losses)."""
+        """Whether no lossy operation was made: loss zero alone would not do (rounding hides small losses).
+
+        Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
+        """
+        if self.update == "links" and len(self.figures) > 1:
+            return False
         return all(step.reduction is None or step.reduction.removals == 0 for step in self.figures)
 
     @property
@@ -155,29 +166,56 @@ def _solve(
     threshold: float,
     progress: Progress | None,
 ) -> _Solved:
-    candidates = _candidates(problem, settings, update, order)
+    if update == "links":
+        name = _usual_order(problem) if order == "auto" else order
+        steps = forward(problem, problem.order(name), settings, _labelled(progress, name), name == "topological")
+        return _Solved(update_by_links(steps, threshold, _barren(problem, name)), steps, name, update)
     best: tuple[float, str, Sweeper] | None = None
-    for name in candidates:
-        steps = forward(problem, problem.order(name), settings, _labelled(progress, name))
-        if update == "links":
-            return _Solved(update_by_links(problem, steps, threshold), steps, name)
-        sweeper = Sweeper(problem, steps, settings.bound)
-        inconsistency = sweeper.first().inconsistency
+    work = 0.0
+    for number, (name, variant, reduce) in enumerate(_candidates(problem, settings, order)):
+        if number >= _FEWEST_CANDIDATES and work > _WORK:
+            break
+        attempt = settings if reduce is None else replace(settings, reduce=reduce)
+        steps = forward(
+            problem, problem.order(name, variant), attempt, _labelled(progress, name), name == "topological"
+        )
+        work += math.fsum(step.entries for step in steps)
+        sweeper = Sweeper(problem, steps, settings.bound, _barren(problem, name))
+        inconsistency = sweeper.first(math.inf if best is None else best[0])
         if best is None or inconsistency < best[0]:
             best = inconsistency, name, sweeper
+        if len(steps) == 1:
+            break
     assert best is not None
     _, name, sweeper = best
-    return _Solved(sweeper.run(sweeps), sweeper.steps, name)
+    return _Solved(sweeper.run(sweeps), sweeper.steps, name, update)
 
 
-def _candidates(problem: Problem, settings: Settings, update: str, order: str) -> list[str]:
-    """Return the orders to try: one if it makes no difference (the component fits) or was asked for."""
+def _usual_order(problem: Problem) -> str:
+    """The paper's choice: topological for Bayesian networks, else any other."""
+    return "elimination" if problem.ranks is None else "topological"
+
+
+def _barren(problem: Problem, order: str) -> frozenset[int]:
+    return problem.barren if order == "topological" else frozenset()
+
+
+def _candidates(problem: Problem, settings: Settings, order: str) -> Iterator[tuple[str, int, float | None]]:
+    """Iterate over the ways to try: order, variant of the elimination order behind it, and reduction if not as set.
+
+    First all orders, then all with one bit more of reduction, then both with other elimination orders.
+    """
     if order != "auto":
-        return [order] if order != "topological" or problem.ranks is not None else ["elimination"]
-    usual = "elimination" if problem.ranks is None else "topological"
-    if update == "links" or problem.width <= settings.bound + 1e-9:
-        return [usual]
-    return [usual, *(name for name in ORDERS if name not in (usual, "topological"))]
+        yield order, 0, None
+        return
+    usual = _usual_order(problem)
+    names = [usual, *(name for name in reversed(ORDERS) if name not in (usual, "topological"))]
+    reductions = [None] if settings.reduce is None else [None, settings.reduce + 1.0]
+    for variant in range(_VARIANTS):
+        for reduce in reductions:
+            for name in names:
+                if not (variant and name == "topological"):
+                    yield name, variant, reduce
 
 
 def _labelled(progress: Progress | None, name: str) -> Callable[[int, int], None] | None:
@@ -207,8 +245,8 @@ def _settings(bound: float, reduce: float | str, loss: str, check: bool) -> Sett
             raise InputError(f"reduce is {reduce!r}; expected a number of bits or 'demand'")
         amount = None
     else:
-        if not (math.isfinite(reduce) and 0 <= reduce < bound):
-            raise InputError(f"reduce is {reduce!r}; expected a number of bits from 0 to below the bound ({bound:g})")
+        if not (math.isfinite(reduce) and 0 <= reduce <= bound):
+            raise InputError(f"reduce is {reduce!r}; expected a number of bits from 0 to the bound ({bound:g})")
         amount = float(reduce)
     if loss not in LOSSES:
         raise InputError(f"unknown loss {loss!r}; expected one of {', '.join(LOSSES)}")
