@@ -36,9 +36,9 @@ UPDATES = ("sweeps", "links")
 
 # Alternatives are tried until they have cost this many table entries, but a few at least and not more than there are
 # (docs/decisions.md has the figures).
-_WORK = 2.0**24
+_WORK = 2.0**23
 _FEWEST_CANDIDATES = 2
-_VARIANTS = 1
+_VARIANTS = 3
 
 Progress = Callable[[str, int, int], None]
 
