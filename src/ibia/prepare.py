@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.errors import ZeroProbabilityError
-from ibia.forest.triangulate import triangulate
+from ibia.forest.triangulate import CliqueTree, triangulate
 from ibia.simplify import Component, Structure
 from ibia.simplify.working import NOTHING_POSSIBLE, WorkingFactor
 from ibia.steps.order import Ordering, factor_order
@@ -34,8 +34,8 @@ class Problem:
         Tables, each scaled to a largest entry of one.
     log_constant
         Logarithm of the scales taken out.
-    width
-        Bits of the largest clique of the best triangulation found: the cheapest exact bound.
+    tree
+        The best clique tree found for the whole component; its width is the cheapest exact bound.
     ranks
         Topological rank of each factor, when the model is a Bayesian network.
     children
@@ -48,10 +48,15 @@ class Problem:
     variables: tuple[int, ...]
     factors: list[Table]
     log_constant: float
-    width: float
+    tree: CliqueTree
     ranks: list[int] | None
     children: list[frozenset[int]] | None
     barren: frozenset[int]
+
+    @property
+    def width(self) -> float:
+        """Bits of the largest clique of the best triangulation found."""
+        return self.tree.width
 
     def order(self, name: str, variant: int = 0) -> list[int]:
         """Return the numbers of the factors in the order of that name.
@@ -116,7 +121,7 @@ def prepare(
         tuple(tree.order),
         factors,
         log_constant,
-        tree.width,
+        tree.renumbered(number),
         ranks if structure is not None else None,
         children if structure is not None else None,
         frozenset(barren),

@@ -22,8 +22,8 @@ class StepFigures:
 
     Attributes
     ----------
-    component, step
-        Which component of the model, and which step of it, from zero.
+    step, component
+        Which step of which component of the model, from zero.
     cliques, largest_bits
         Number of cliques, and bits of the largest.
     factors
@@ -36,7 +36,6 @@ class StepFigures:
         Time of building, calibrating and approximating.
     """
 
-    component: int
     step: int
     cliques: int
     largest_bits: float
@@ -44,6 +43,7 @@ class StepFigures:
     bound: float
     loss: float
     seconds: float
+    component: int = 0
 
 
 @dataclass(frozen=True, repr=False)

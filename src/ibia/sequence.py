@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest, edge
-from ibia.forest.triangulate import triangulate
 from ibia.prepare import Problem
 from ibia.steps.build import Growth, grow
 from ibia.steps.exact import Core, marginalise_exactly
@@ -211,11 +210,9 @@ def forward(
         bound = settings.bound
         before = len(remaining)
         if messages is None and problem.width <= bound + _EPSILON:
-            whole = triangulate([scope for _, scope in remaining], space.log2, bound + _EPSILON, 60, 0.0)
-            if whole is not None:
-                growth._replace(set(), [], whole, remaining)
-                remaining = []
-        if remaining:
+            growth.replace(set(), [], problem.tree, remaining)
+            remaining = []
+        else:
             remaining = grow(
                 growth,
                 remaining,

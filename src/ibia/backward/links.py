@@ -98,9 +98,9 @@ def _update(step: Step, next_step: Step, following: Forest, threshold: float, re
                 changes[variable] = joint.marginal((variable,)).distance(target.marginal((variable,)))
     trees = {clique: tree[0][0] for tree in forest.trees() for clique, _ in tree}
     for link in select_links(links, changes, threshold, trees):
-        updated = forest.beliefs[link.clique].copy()
+        belief = forest.beliefs[link.clique]
         target = _normalised(following.beliefs[link.following].marginal(link.variables))
-        updated.multiply_in(target.divide_in(updated.marginal(link.variables)))
+        updated = belief.times(target.divide_in(belief.marginal(link.variables)))
         if updated.normalise_in() == -math.inf:
             continue
         before = dict(forest.beliefs), dict(forest.sepsets)
@@ -120,8 +120,7 @@ def _send_from(forest: Forest, root: int) -> bool:
     """Pass messages from `root` to its tree, replacing tables (so that a failed round can be taken back)."""
     for clique, parent in forest.walk(root)[1:]:
         message = _normalised(forest.beliefs[parent].marginal(forest.neighbours[parent][clique]))
-        belief = forest.beliefs[clique].copy()
-        belief.multiply_in(message.copy().divide_in(forest.sepsets[edge(parent, clique)]))
+        belief = forest.beliefs[clique].times(message.copy().divide_in(forest.sepsets[edge(parent, clique)]))
         if belief.normalise_in() == -math.inf:
             return False
         forest.beliefs[clique] = belief

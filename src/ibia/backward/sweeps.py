@@ -196,9 +196,7 @@ def _tilt(core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
     """Multiply the backward messages into a copy of the core and calibrate it; also return the log of its mass."""
     forest = core.share_tables()
     for clique, belief in core.beliefs.items():
-        forest.beliefs[clique] = belief.copy()
-        if clique in backward:
-            forest.beliefs[clique].multiply_in(backward[clique])
+        forest.beliefs[clique] = belief.times(backward[clique]) if clique in backward else belief.copy()
     return forest, calibrate(forest)
 
 

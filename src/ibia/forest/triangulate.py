@@ -231,6 +231,16 @@ class CliqueTree(NamedTuple):
     edges: list[tuple[int, int]]
     home: dict[int, int]
 
+    def renumbered(self, number: Mapping[int, int]) -> CliqueTree:
+        """Return the same tree with variables replaced by their numbers."""
+        return CliqueTree(
+            self.width,
+            [number[variable] for variable in self.order],
+            [tuple(sorted(number[variable] for variable in clique)) for clique in self.cliques],
+            self.edges,
+            {number[variable]: clique for variable, clique in self.home.items()},
+        )
+
 
 def triangulate(
     scopes: Iterable[Iterable[int]],

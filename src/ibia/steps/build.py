@@ -135,20 +135,33 @@ class Growth:
             )
             if tree is None:
                 return False
-            self._replace(region, border, tree, within + outside)
+            self.replace(region, border, tree, within + outside)
         for potential, scope in batch:
             home = homes[potential]
             if home is not None and potential not in self.potentials:
                 self.place(potential, scope, home)
         return True
 
-    def _replace(
+    def replace(
         self,
         region: set[int],
         border: list[tuple[int, int, Scope]],
         tree: CliqueTree,
         potentials: list[tuple[int, Scope]],
     ) -> None:
+        """Put a clique tree in the place of a region.
+
+        Parameters
+        ----------
+        region
+            Cliques to remove.
+        border
+            Edges that lead out of it: the clique in the region, the neighbour outside, their sepset.
+        tree
+            What takes its place; every sepset of the border and every potential's scope lies in one of its cliques.
+        potentials
+            Numbers and scopes of what is to be multiplied into it.
+        """
         for clique in region:
             self.remove_clique(clique)
         numbers = [self.add_clique(scope) for scope in tree.cliques]

@@ -78,8 +78,7 @@ class Core:
 def _extend(full: Table, shared: Table) -> Table:
     if full.scope == shared.scope:
         return shared
-    ratio = shared.copy().divide_in(full.marginal(shared.scope))
-    result = full.copy().multiply_in(ratio)
+    result = full.times(shared.copy().divide_in(full.marginal(shared.scope)))
     result.normalise_in()
     return result
 

@@ -23,6 +23,7 @@ __all__ = [
     "largest_difference",
     "marginalise",
     "multiply_in",
+    "multiply_to",
     "scale_in",
     "total",
 ]
@@ -128,6 +129,45 @@ def multiply_in(table: Array, high: Offsets, low: Low, run: int, kind: int, othe
 
 
 @_compile
+def multiply_to(table: Array, high: Offsets, low: Low, run: int, kind: int, other: Array, out: Array) -> None:
+    """Write to `out` every entry of `table` times its partner in `other`: a copy and a product in one pass."""
+    position = 0
+    if kind == 0:
+        for h in range(high.size):
+            source = other[high[h] :]
+            part = table[position : position + low.size]
+            target = out[position : position + low.size]
+            for inner in range(low.size):
+                target[inner] = part[inner] * source[low[inner]]
+            position += low.size
+    elif kind == 2 and run == 2:
+        for h in range(high.size):
+            source = other[high[h] :]
+            part = table[position : position + 2 * low.size]
+            target = out[position : position + 2 * low.size]
+            for m in range(low.size):
+                factor = source[low[m]]
+                target[2 * m] = part[2 * m] * factor
+                target[2 * m + 1] = part[2 * m + 1] * factor
+            position += 2 * low.size
+    else:
+        for h in range(high.size):
+            for m in range(low.size):
+                base = high[h] + low[m]
+                part = table[position : position + run]
+                target = out[position : position + run]
+                if kind == 1:
+                    source = other[base : base + run]
+                    for inner in range(run):
+                        target[inner] = part[inner] * source[inner]
+                else:
+                    factor = other[base]
+                    for inner in range(run):
+                        target[inner] = part[inner] * factor
+                position += run
+
+
+@_compile
 def gather(high: Offsets, low: Low, run: int, kind: int, other: Array, start: int, out: Array) -> None:
     """Copy to every entry of `out` its partner in `other`, counted from `start`."""
     position = 0
@@ -138,6 +178,14 @@ def gather(high: Offsets, low: Low, run: int, kind: int, other: Array, start: in
             for inner in range(low.size):
                 target[inner] = source[low[inner]]
             position += low.size
+    elif kind == 2 and run == 2:
+        for h in range(high.size):
+            source = other[start + high[h] :]
+            target = out[position : position + 2 * low.size]
+            for m in range(low.size):
+                target[2 * m] = source[low[m]]
+                target[2 * m + 1] = source[low[m]]
+            position += 2 * low.size
     else:
         for h in range(high.size):
             for m in range(low.size):

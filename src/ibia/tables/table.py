@@ -106,6 +106,12 @@ class Table:
         kernels.multiply_in(self.values, *self.space.partner(self.scope, other.scope)[0], other.values)
         return self
 
+    def times(self, other: Table) -> Table:
+        """Return the product with `other`, whose scope lies within this one."""
+        out = kernels.allocate_unset(self.values.size)
+        kernels.multiply_to(self.values, *self.space.partner(self.scope, other.scope)[0], other.values, out)
+        return Table(self.space, self.scope, out)
+
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
         kernels.divide_in(self.values, divisor.values, zero_value)
