@@ -107,6 +107,7 @@ def infer(
         marginals.append(marginal)
     exact = all(outcome.exact for outcome in solved)
     total_loss = math.fsum(outcome.loss for outcome in solved)
+    unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
     first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
     return Result(
         model=model,
@@ -119,7 +120,7 @@ def infer(
         inconsistency=max((outcome.posterior.inconsistency for outcome in solved), default=0.0),
         first_inconsistency=first,
         disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
-        error=estimate_error(exact, total_loss, first),
+        error=estimate_error(exact, total_loss - unchecked, first, unchecked),
         steps=tuple(figures),
         orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
         seconds=time.perf_counter() - started,

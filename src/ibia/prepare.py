@@ -91,7 +91,10 @@ def prepare(
     scopes = {factor.scope for factor in component.factors}
     log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
     count = len(log2)
-    tree = triangulate(sorted(scopes), log2, restarts=_restarts(count) if restarts is None else restarts)
+    # No tree is narrower than the largest factor.
+    least = max(math.fsum(log2[variable] for variable in scope) for scope in scopes)
+    attempts = _restarts(count) if restarts is None else restarts
+    tree = triangulate(sorted(scopes), log2, restarts=attempts, good_enough=least)
     assert tree is not None
     number = {variable: place for place, variable in enumerate(tree.order)}
     space = Space(tuple(cardinalities[variable] for variable in tree.order))

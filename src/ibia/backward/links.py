@@ -72,8 +72,11 @@ def select_links(
 
 def update_by_links(steps: list[Step], threshold: float, barren: frozenset[int] = frozenset()) -> Posterior:
     """Back-propagate beliefs from the last informed step to the first and read all marginals (BeliefUpdate)."""
-    result = Posterior(log_z=math.fsum(step.log_z for step in steps))
     informed = last_informed_step(steps, barren)
+    result = Posterior(
+        log_z=math.fsum(step.log_z for step in steps),
+        unchecked_loss=math.fsum(step.loss for step in steps[informed:]),
+    )
     following = steps[-1].forest
     result.read(following.beliefs)
     for number in range(len(steps) - 2, -1, -1):

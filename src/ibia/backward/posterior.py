@@ -27,6 +27,8 @@ class Posterior:
         Largest difference between the beliefs of neighbouring steps over what they share.
     inconsistencies
         The same after each sweep; the first one is the best single sign of the error.
+    unchecked_loss
+        Nats lost in steps from which no sweep leads back, so that no inconsistency shows them.
     unanswered
         Joint queries (see ``sweeps.py``) that would have needed too large a table.
     disagreement
@@ -37,6 +39,7 @@ class Posterior:
     log_z: float = 0.0
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)
+    unchecked_loss: float = 0.0
     unanswered: int = 0
     disagreement: dict[int, float] = field(default_factory=dict)
 

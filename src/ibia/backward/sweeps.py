@@ -98,7 +98,7 @@ class Sweeper:
         self.best.inconsistencies = list(self.inconsistencies)
 
     def _sweep_backward(self, limit: float = math.inf) -> Posterior | None:
-        result = Posterior()
+        result = Posterior(unchecked_loss=math.fsum(step.loss for step in self.steps[self._informed :]))
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
         posterior = self.steps[last].forest.beliefs

@@ -119,17 +119,10 @@ class MutualInformation(KullbackLeibler):
         pair = (min(first, second), max(first, second))
         found = self._pairs.get((clique, pair))
         if found is None:
-            belief = self._beliefs[clique]
-            joint = self._marginal(clique, pair, belief)
-            found = (
-                joint.marginal((first,)).entropy() + joint.marginal((second,)).entropy() - joint.entropy()
-            )
+            joint = self._beliefs[clique].marginal(pair)
+            found = joint.marginal((first,)).entropy() + joint.marginal((second,)).entropy() - joint.entropy()
             self._pairs[clique, pair] = found
         return found
-
-    @staticmethod
-    def _marginal(clique: int, scope: Scope, belief: Table) -> Table:
-        return belief.marginal(scope)
 
 
 LOSSES: dict[str, Callable[[Forest, set[int], Space], LossRule]] = {
