@@ -107,6 +107,7 @@ def infer(
         marginals.append(marginal)
     exact = all(outcome.exact for outcome in solved)
     total_loss = math.fsum(outcome.loss for outcome in solved)
+    remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
     unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
     first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
     return Result(
@@ -117,10 +118,10 @@ def infer(
         exact=exact,
         bound=settings.bound,
         loss=total_loss,
-        inconsistency=max((outcome.posterior.inconsistency for outcome in solved), default=0.0),
+        inconsistency=remaining,
         first_inconsistency=first,
         disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
-        error=estimate_error(exact, total_loss - unchecked, first, unchecked),
+        error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
         steps=tuple(figures),
         orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
         seconds=time.perf_counter() - started,
