@@ -34,5 +34,5 @@ def test_a_distance_is_at_most_one() -> None:
 
 
 def test_words_follow_the_upper_limit() -> None:
-    words = [estimate_error(False, size, size).words for size in (1e-6, 1e-4, 1e-2, 1.0)]
+    words = [estimate_error(False, size, size).words for size in (1e-6, 1e-3, 2e-2, 1.0)]
     assert [text.split(":")[0] for text in words] == ["very accurate", "accurate", "usable with care", "rough"]
