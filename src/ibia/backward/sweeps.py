@@ -22,7 +22,7 @@ from ibia.tables import Scope, Space, Table
 __all__ = ["Sweeper"]
 
 # Steps that agree to this need no further sweep.
-_AGREEMENT = 1e-8
+_AGREEMENT = 1e-7
 # When the inconsistency fails to halve, the next messages move only this part of the way.
 _DAMPING = 0.7
 # A joint query may need this many bits beyond the bound.

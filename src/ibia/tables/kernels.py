@@ -56,11 +56,25 @@ def marginalise(table: Array, high: Offsets, low: Low, run: int, kind: int, out:
     """Add every entry of `table` to its partner in `out`."""
     position = 0
     if kind == 0:
+        # Additions to one entry have to wait for each other. The two halves of a block take turns, so that fewer do;
+        # where both have the same partners, they are added first.
+        half = low.size // 2
+        rest = low.size - 2 * half
+        alike = True
+        for inner in range(half):
+            alike = alike and low[inner] == low[half + inner]
         for h in range(high.size):
             target = out[high[h] :]
             source = table[position : position + low.size]
-            for inner in range(low.size):
-                target[low[inner]] += source[inner]
+            if alike:
+                for inner in range(half):
+                    target[low[inner]] += source[inner] + source[half + inner]
+            else:
+                for inner in range(half):
+                    target[low[inner]] += source[inner]
+                    target[low[half + inner]] += source[half + inner]
+            if rest:
+                target[low[low.size - 1]] += source[low.size - 1]
             position += low.size
     elif kind == 1:
         for h in range(high.size):

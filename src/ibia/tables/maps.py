@@ -15,9 +15,10 @@ __all__ = ["BROADCAST", "CONTIGUOUS", "LOOKUP", "IndexMap", "index_map"]
 
 LOOKUP, CONTIGUOUS, BROADCAST = 0, 1, 2
 
-# Shorter runs are cheaper through the lookup vector than as a loop of their own, pairs that share a partner aside
-# (measured: `python -m ibia.bench kernels`).
-_SHORTEST_RUN = 4
+# Shorter runs are cheaper through the lookup vector than as a loop of their own; pairs with one partner have a loop
+# that is unrolled by hand (measured: `python -m ibia.bench kernels`).
+_SHORTEST_CONTIGUOUS = 8
+_SHORTEST_BROADCAST = 4
 _LOW_ENTRIES = 1024
 
 
@@ -61,7 +62,8 @@ def index_map(cardinalities: tuple[int, ...], strides: tuple[int, ...]) -> Index
             break
         axis -= 1
         run *= cardinalities[axis]
-    if run < _SHORTEST_RUN and not (run == 2 and kind == BROADCAST):
+    worth_a_loop = run >= (_SHORTEST_CONTIGUOUS if kind == CONTIGUOUS else _SHORTEST_BROADCAST)
+    if not worth_a_loop and not (run == 2 and kind == BROADCAST):
         axis, run, kind = len(cardinalities), 1, LOOKUP
     split, entries = axis, 1
     while split > 0 and entries * cardinalities[split - 1] <= _LOW_ENTRIES:
