@@ -29,8 +29,6 @@ class Posterior:
         The same after each sweep; the first one is the best single sign of the error.
     unchecked_loss
         Nats lost in steps from which no sweep leads back, so that no inconsistency shows them.
-    unanswered
-        Joint queries (see ``sweeps.py``) that would have needed too large a table.
     disagreement
         Variable → largest such difference in a clique that holds it.
     """
@@ -40,7 +38,6 @@ class Posterior:
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)
     unchecked_loss: float = 0.0
-    unanswered: int = 0
     disagreement: dict[int, float] = field(default_factory=dict)
 
     def read(self, beliefs: dict[int, Table]) -> None:

@@ -249,7 +249,6 @@ def _posterior_of(scope: Scope, here: _Queried, there: _Queried) -> Table | None
 
 def _compare(belief: Table, removed: set[int], there: _Queried, result: Posterior) -> None:
     """Note how far a projected belief is from the following step on pairs of a removed and another variable."""
-    result.unanswered += 1
     present = [variable for variable in belief.scope if variable in there.holders]
     for variable in sorted(removed.intersection(present)):
         for other in [other for other in present if other != variable][:_PAIRS]:

@@ -76,14 +76,14 @@ def _cost(
     bits = 0.0
     for k in range(count):
         bits += weights[found[k]]
-    if criterion == 2:
+    if criterion == _SIZE:
         return bits, bits
-    if count > 256:
+    if count > _LARGE_DEGREE:
         return count * count / 2.0, bits
     cost = 0.0
     for k in range(count):
         other = adjacency[found[k]]
-        if criterion == 0:
+        if criterion == _FILL:
             missing = 0
             for w in range(row.size):
                 missing += _bit_count(row[w] & ~other[w])
@@ -146,7 +146,7 @@ def _eliminate(
         number = _neighbours(row, members)
         touched[:] = row
         clear = ~(np.uint64(1) << np.uint64(best & 63))
-        fills = costs[best] > 0.0 or criterion == 2 or number > 256
+        fills = costs[best] > 0.0 or criterion == _SIZE or number > _LARGE_DEGREE
         for k in range(number):
             other = adjacency[members[k]]
             other[best >> 6] &= clear
@@ -182,29 +182,27 @@ def _search(
     first_noise: NDArray[np.float64],
     limit: float,
     good_enough: float,
-) -> tuple[float, float, NDArray[np.int64], NDArray[np.uint64], int]:
-    """Return width, size, order and cliques of the best of several eliminations, and how many were made."""
+) -> tuple[float, NDArray[np.int64], NDArray[np.uint64]]:
+    """Return width, order and cliques of the best of several eliminations."""
     count = graph.shape[0]
     best_order = np.zeros(count, np.int64)
     best_cliques = np.zeros_like(graph)
     order = np.zeros(count, np.int64)
     cliques = np.zeros_like(graph)
     best_width, best_size = np.inf, np.inf
-    made = 0
     for attempt in range(noises.shape[0] + 1):
         noise = first_noise if attempt == 0 else noises[attempt - 1]
-        criterion = 0 if attempt % 4 < 2 else (1 if attempt % 4 == 2 else 2)
+        criterion = _FILL if attempt % 4 < 2 else (_WEIGHTED_FILL if attempt % 4 == 2 else _SIZE)
         width, size = _eliminate(
             graph, weights, noise, criterion, min(limit, best_width) + 1e-9, order, cliques
         )
-        made += 1
         if width < best_width - 1e-9 or (width <= best_width + 1e-9 and size < best_size):
             best_width, best_size = width, size
             best_order[:] = order
             best_cliques[:] = cliques
             if best_width <= good_enough + 1e-9:
                 break
-    return best_width, best_size, best_order, best_cliques, made
+    return best_width, best_order, best_cliques
 
 
 class CliqueTree(NamedTuple):
@@ -276,7 +274,7 @@ def triangulate(
     graph = _adjacency(len(variables), starts, members)
     weights = np.array([log2[variable] for variable in variables])
     noises = np.random.default_rng(seed).random((restarts, len(variables)))
-    width, _, order, rows, _ = _search(
+    width, order, rows = _search(
         graph, weights, noises, np.arange(len(variables), dtype=float), limit, good_enough
     )
     if not np.isfinite(width) and variables:

@@ -109,7 +109,7 @@ class Growth:
                             step = parents[step]
         return region
 
-    def try_add(self, batch: list[tuple[int, Scope]], limit: float, restarts: int, seed: int = 0) -> bool:
+    def try_add(self, batch: list[tuple[int, Scope]], limit: float, restarts: int) -> bool:
         """Add a batch of (potential, scope) if every clique stays within `limit` bits; change nothing otherwise."""
         homes = {potential: self.clique_with(scope) for potential, scope in batch}
         outside = [(potential, scope) for potential, scope in batch if homes[potential] is None]
@@ -131,7 +131,7 @@ class Growth:
             largest = max((self.space.bits(self.forest.scopes[clique]) for clique in region), default=0.0)
             allowed = max(limit, largest)
             tree = triangulate(
-                sorted(scopes), self.space.log2, allowed + _EPSILON, restarts, good_enough=allowed, seed=seed
+                sorted(scopes), self.space.log2, allowed + _EPSILON, restarts, good_enough=allowed
             )
             if tree is None:
                 return False

@@ -12,6 +12,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP
+
 __all__ = [
     "allocate",
     "allocate_unset",
@@ -55,7 +57,7 @@ def allocate_unset(size: int) -> Array:
 def marginalise(table: Array, high: Offsets, low: Low, run: int, kind: int, out: Array) -> None:
     """Add every entry of `table` to its partner in `out`."""
     position = 0
-    if kind == 0:
+    if kind == LOOKUP:
         # Additions to one entry have to wait for each other. The two halves of a block take turns, so that fewer do;
         # where both have the same partners, they are added first.
         half = low.size // 2
@@ -76,7 +78,7 @@ def marginalise(table: Array, high: Offsets, low: Low, run: int, kind: int, out:
             if rest:
                 target[low[low.size - 1]] += source[low.size - 1]
             position += low.size
-    elif kind == 1:
+    elif kind == CONTIGUOUS:
         for h in range(high.size):
             for m in range(low.size):
                 base = high[h] + low[m]
@@ -107,14 +109,14 @@ def marginalise(table: Array, high: Offsets, low: Low, run: int, kind: int, out:
 def multiply_in(table: Array, high: Offsets, low: Low, run: int, kind: int, other: Array) -> None:
     """Multiply every entry of `table` by its partner in `other`."""
     position = 0
-    if kind == 0:
+    if kind == LOOKUP:
         for h in range(high.size):
             source = other[high[h] :]
             target = table[position : position + low.size]
             for inner in range(low.size):
                 target[inner] *= source[low[inner]]
             position += low.size
-    elif kind == 1:
+    elif kind == CONTIGUOUS:
         for h in range(high.size):
             for m in range(low.size):
                 base = high[h] + low[m]
@@ -146,7 +148,7 @@ def multiply_in(table: Array, high: Offsets, low: Low, run: int, kind: int, othe
 def multiply_to(table: Array, high: Offsets, low: Low, run: int, kind: int, other: Array, out: Array) -> None:
     """Write to `out` every entry of `table` times its partner in `other`: a copy and a product in one pass."""
     position = 0
-    if kind == 0:
+    if kind == LOOKUP:
         for h in range(high.size):
             source = other[high[h] :]
             part = table[position : position + low.size]
@@ -154,7 +156,7 @@ def multiply_to(table: Array, high: Offsets, low: Low, run: int, kind: int, othe
             for inner in range(low.size):
                 target[inner] = part[inner] * source[low[inner]]
             position += low.size
-    elif kind == 2 and run == 2:
+    elif kind == BROADCAST and run == 2:
         for h in range(high.size):
             source = other[high[h] :]
             part = table[position : position + 2 * low.size]
@@ -170,7 +172,7 @@ def multiply_to(table: Array, high: Offsets, low: Low, run: int, kind: int, othe
                 base = high[h] + low[m]
                 part = table[position : position + run]
                 target = out[position : position + run]
-                if kind == 1:
+                if kind == CONTIGUOUS:
                     source = other[base : base + run]
                     for inner in range(run):
                         target[inner] = part[inner] * source[inner]
@@ -185,14 +187,14 @@ def multiply_to(table: Array, high: Offsets, low: Low, run: int, kind: int, othe
 def gather(high: Offsets, low: Low, run: int, kind: int, other: Array, start: int, out: Array) -> None:
     """Copy to every entry of `out` its partner in `other`, counted from `start`."""
     position = 0
-    if kind == 0:
+    if kind == LOOKUP:
         for h in range(high.size):
             source = other[start + high[h] :]
             target = out[position : position + low.size]
             for inner in range(low.size):
                 target[inner] = source[low[inner]]
             position += low.size
-    elif kind == 2 and run == 2:
+    elif kind == BROADCAST and run == 2:
         for h in range(high.size):
             source = other[start + high[h] :]
             target = out[position : position + 2 * low.size]
@@ -205,7 +207,7 @@ def gather(high: Offsets, low: Low, run: int, kind: int, other: Array, start: in
             for m in range(low.size):
                 base = start + high[h] + low[m]
                 target = out[position : position + run]
-                if kind == 1:
+                if kind == CONTIGUOUS:
                     source = other[base : base + run]
                     for inner in range(run):
                         target[inner] = source[inner]
