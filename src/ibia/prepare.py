@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.errors import ZeroProbabilityError
 from ibia.forest.triangulate import CliqueTree, triangulate
 from ibia.simplify import Component, Structure
@@ -85,7 +86,11 @@ def _restarts(variables: int) -> int:
 
 
 def prepare(
-    component: Component, cardinalities: list[int], structure: Structure | None, restarts: int | None = None
+    component: Component,
+    cardinalities: list[int],
+    structure: Structure | None,
+    restarts: int | None = None,
+    control: Control | None = None,
 ) -> Problem:
     """Number the variables of a component and lay out its tables."""
     scopes = {factor.scope for factor in component.factors}
@@ -97,7 +102,7 @@ def prepare(
     tree = triangulate(sorted(scopes), log2, restarts=attempts, good_enough=least)
     assert tree is not None
     number = {variable: place for place, variable in enumerate(tree.order)}
-    space = Space(tuple(cardinalities[variable] for variable in tree.order))
+    space = Space(tuple(cardinalities[variable] for variable in tree.order), control)
     merged: dict[Scope, list[WorkingFactor]] = {}
     for factor in component.factors:
         merged.setdefault(tuple(sorted(number[variable] for variable in factor.scope)), []).append(factor)

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.tables import kernels
 from ibia.tables.maps import IndexMap, index_map
 
@@ -29,10 +30,13 @@ class Space:
     ----------
     cardinalities
         Number of states of each variable; the variable is its position.
+    control
+        What the run may use; every operation on tables of this space asks it.
     """
 
-    def __init__(self, cardinalities: tuple[int, ...]) -> None:
+    def __init__(self, cardinalities: tuple[int, ...], control: Control | None = None) -> None:
         self.cardinalities = cardinalities
+        self.control = control or Control()
         self.log2 = tuple(math.log2(cardinality) for cardinality in cardinalities)
         self._maps: dict[tuple[Scope, Scope], tuple[IndexMap, int]] = {}
         self._patterns: dict[tuple[Scope, int], tuple[IndexMap, int]] = {}
