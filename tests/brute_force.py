@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.forest.calibrate import calibrate
 from ibia.forest.forest import Forest, edge
 from ibia.model import Factor, Model, Variable
 from ibia.prepare import Problem
@@ -40,6 +41,7 @@ __all__ = [
     "oddities",
     "problem_joint",
     "random_evidence",
+    "recalibrate",
     "solve",
     "tree",
     "with_zeros",
@@ -324,3 +326,8 @@ BUILDERS: dict[str, Callable[[Generator], Model]] = {
     "bayesian": bayesian,
     "deterministic": deterministic,
 }
+
+
+def recalibrate(forest: Forest, space: Space) -> float:
+    """Calibrate a forest from its own beliefs (over its sepsets, where it has them) and return log Z."""
+    return calibrate(forest, space, {clique: [table] for clique, table in forest.beliefs.items()}, forest.sepsets)

@@ -26,7 +26,7 @@ from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.model import Model
 from ibia.prepare import Problem, prepare
-from ibia.sequence import Settings, Step, fill, forward
+from ibia.sequence import Settings, Step, forward, potentials_of
 from ibia.simplify import simplify
 from ibia.steps.build import Growth
 from ibia.steps.exact import marginalise_exactly
@@ -259,8 +259,7 @@ def test_approximation_of_the_running_example(loss: str) -> None:
         for factor in order[:8]:
             assert growth.try_add([(factor, problem.factors[factor].scope)], 4.0, restarts=3)
             check_forest(growth.forest, space, 4.0)
-        fill(growth.forest, growth.contents, problem.factors, None, space)
-        calibrate(growth.forest)
+        calibrate(growth.forest, space, potentials_of(growth.contents, problem.factors, None))
         interface = {number[letter] for letter in "fklo"}
         core = marginalise_exactly(growth.forest, interface, 3.0, space)
         check_forest(core.forest, space)

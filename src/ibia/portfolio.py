@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from ibia.backward.links import update_by_links
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
+from ibia.exact import solve_exactly
 from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
@@ -26,6 +27,7 @@ __all__ = ["Backward", "Solved", "solve"]
 _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
+_EPSILON = 1e-9
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ def solve(
     progress
         Called with the order being tried, and how many factors of how many are placed.
     """
+    if problem.width <= settings.bound + _EPSILON:
+        whole, figures = solve_exactly(problem, settings.check)
+        return Solved(whole, True, 0.0, order, (figures,))
     if backward.update == "links":
         name = _usual_order(problem) if order == "auto" else order
         steps = _run(problem, settings, name, 0, progress)

@@ -123,7 +123,7 @@ def prepare(
             children.append(frozenset(owned.intersection(scope)))
             if structure.normalised and min(structure.rank[origin] for origin in origins) >= structure.barren_from:
                 barren.add(len(factors))
-        factors.append(Table(space, scope, values))
+        factors.append(Table(space, scope, values, _spread(values)))
     return Problem(
         space,
         tuple(tree.order),
@@ -134,6 +134,12 @@ def prepare(
         children if structure is not None else None,
         frozenset(barren),
     )
+
+
+def _spread(values: NDArray[np.float64]) -> float:
+    """Return the logarithm of the largest over the smallest positive entry."""
+    positive = values[values > 0.0]
+    return math.log(float(positive.max())) - math.log(float(positive.min()))
 
 
 def _table(scope: Scope, group: list[WorkingFactor], number: dict[int, int]) -> tuple[NDArray[np.float64], float]:

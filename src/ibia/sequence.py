@@ -18,7 +18,7 @@ from ibia.steps.build import Growth, grow
 from ibia.steps.exact import Core, marginalise_exactly
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
-from ibia.tables import Scope, Space, Table, product
+from ibia.tables import Scope, Space, Table
 
 __all__ = ["Messages", "Settings", "Step", "forward"]
 
@@ -108,23 +108,15 @@ def message_number(clique: int) -> int:
     return -1 - clique
 
 
-def fill(
-    forest: Forest, contents: dict[int, set[int]], factors: list[Table], messages: Messages | None, space: Space
-) -> float:
-    """Multiply the potentials into their cliques and return the logarithm of the scale taken out."""
-    log_scale = 0.0
-    forest.sepsets.clear()
-    for clique, scope in forest.scopes.items():
-        tables = []
-        for potential in sorted(contents[clique]):
-            if potential >= 0:
-                tables.append(factors[potential])
-            else:
-                assert messages is not None
-                tables.append(messages.tables[-1 - potential])
-        forest.beliefs[clique], scale = product(space, scope, tables)
-        log_scale += scale
-    return log_scale
+def potentials_of(
+    contents: dict[int, set[int]], factors: list[Table], messages: Messages | None
+) -> dict[int, list[Table]]:
+    """Return the tables to be multiplied into each clique: factors and messages of the former step."""
+    known = messages.tables if messages is not None else {}
+    return {
+        clique: [factors[number] if number >= 0 else known[-1 - number] for number in sorted(inside)]
+        for clique, inside in contents.items()
+    }
 
 
 def reduced_trees(core: Core, reduction: Reduction) -> Messages:
@@ -227,8 +219,7 @@ def forward(
             if growth.try_add(remaining[:1], bound, settings.restarts):
                 remaining = remaining[1:]
         forest = growth.forest
-        log_z = fill(forest, growth.contents, problem.factors, messages, space)
-        log_z += calibrate(forest)
+        log_z = calibrate(forest, space, potentials_of(growth.contents, problem.factors, messages))
         largest = max((space.bits(scope) for scope in forest.scopes.values()), default=0.0)
         # A clique that could not be reduced may exceed the bound too: the step says so.
         step = Step(forest, growth.contents, log_z, before - len(remaining), max(bound, largest))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ibia.forest.calibrate import calibrate
+from brute_force import recalibrate
 from ibia.forest.checks import ForestError, check_forest, check_reduction
 from ibia.forest.forest import Forest
 from ibia.steps.local import Reduction
@@ -26,7 +26,7 @@ def valid() -> Forest:
         forest.beliefs[clique] = Table(SPACE, scope, 0.1 + generator.random(SPACE.size(scope)))
     forest.connect(0, 1, (1, 2))
     forest.connect(1, 2, (3,))
-    calibrate(forest)
+    recalibrate(forest, SPACE)
     return forest
 
 

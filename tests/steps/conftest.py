@@ -11,7 +11,7 @@ from brute_force import BUILDERS, forest_joint, joint_of_tables
 from ibia.forest.calibrate import calibrate
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem, prepare
-from ibia.sequence import fill
+from ibia.sequence import potentials_of
 from ibia.simplify import simplify
 from ibia.steps.build import Growth, grow
 from ibia.tables import Space, Table
@@ -39,8 +39,7 @@ def first_forest() -> Callable[[Problem, float], tuple[Forest, list[tuple[int, t
         growth = Growth(problem.space)
         remaining = [(number, problem.factors[number].scope) for number in problem.order("elimination")]
         deferred = grow(growth, remaining, bound, restarts=2, patience=1000)
-        fill(growth.forest, growth.contents, problem.factors, None, problem.space)
-        calibrate(growth.forest)
+        calibrate(growth.forest, problem.space, potentials_of(growth.contents, problem.factors, None))
         return growth.forest, deferred
 
     return build

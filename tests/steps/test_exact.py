@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from brute_force import BUILDERS
-from ibia.forest.calibrate import calibrate
+from brute_force import BUILDERS, recalibrate
 from ibia.forest.checks import check_forest
 from ibia.steps.exact import marginalise_exactly, replay
 from ibia.tables import Table
@@ -80,7 +79,7 @@ def test_restore_passes_new_information_to_every_clique(kind, seed, problem_of, 
         shape = [n if v in belief.scope else 1 for v, n in enumerate(space.cardinalities)]
         joint = joint * news.values.reshape(shape)
     joint /= joint.sum()
-    calibrate(changed)
+    recalibrate(changed, space)
     restored = core.restore(dict(changed.beliefs), set(forest.scopes))
     # A tree of which nothing remained has heard nothing, and its part of the joint is unchanged too.
     for clique, table in restored.items():

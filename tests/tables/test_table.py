@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibia.tables import Space, Table, product
+from ibia.tables import Space, Table
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP, index_map
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
@@ -191,25 +191,6 @@ def test_large_tables_cross_the_blocks_of_the_index_maps(seed: int) -> None:
     subscope = tuple(variable for variable in scope if generator.random() < 0.5)
     table = random_table(space, scope, generator)
     np.testing.assert_allclose(table.marginal(subscope).values, summed(table, subscope), rtol=1e-12)
-
-
-@REPEATABLE
-@given(pairs(largest=512), st.integers(0, 20))
-def test_product_of_many_tables_keeps_its_scale(case: tuple, count: int) -> None:
-    space, scope, _, seed = case
-    generator = np.random.default_rng(seed)
-    tables = []
-    log_expected = np.zeros(space.size(scope))
-    for _ in range(count):
-        subscope = tuple(variable for variable in scope if generator.random() < 0.5)
-        table = Table(space, subscope, generator.uniform(0.2, 1.0, space.size(subscope)) * 1e-30)
-        tables.append(table)
-        log_expected += np.log(spread_out(table, scope))
-    copies = [table.values.copy() for table in tables]
-    result, log_scale = product(space, scope, tables)
-    np.testing.assert_allclose(np.log(result.values) + log_scale, log_expected, rtol=1e-12, atol=1e-12)
-    for table, copy in zip(tables, copies, strict=True):
-        np.testing.assert_array_equal(table.values, copy)
 
 
 def test_bits_and_sizes_of_scopes() -> None:

@@ -15,7 +15,7 @@ from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import joint_marginal
 from ibia.prepare import Problem
-from ibia.sequence import Messages, Step, conditionals, fill, message_number
+from ibia.sequence import Messages, Step, conditionals, message_number, potentials_of
 from ibia.steps.exact import replay
 from ibia.tables import Scope, Space, Table
 
@@ -136,7 +136,7 @@ class Sweeper:
             if self.weight < 1.0 and clique in self.backward[number]:
                 table.blend_in(self.backward[number][clique], self.weight)
             self.backward[number][clique] = table
-        tilted, log_mass = _tilt(core.forest, self.backward[number])
+        tilted, log_mass = _tilt(core.forest, self.backward[number], self.problem.space)
         for clique, scope in messages.scopes.items():
             difference = tilted.beliefs[clique].marginal(scope).distance(wanted[clique])
             result.note_difference(scope, difference)
@@ -173,8 +173,8 @@ class Sweeper:
         messages: Messages | None = None
         space: Space = self.problem.space
         for number, step in enumerate(self.steps):
-            step.log_z = fill(step.forest, step.contents, self.problem.factors, messages, space)
-            step.log_z += calibrate(step.forest)
+            potentials = potentials_of(step.contents, self.problem.factors, messages)
+            step.log_z = calibrate(step.forest, space, potentials)
             messages, reduction = step.messages, step.reduction
             if step.core is None or messages is None or reduction is None:
                 break
@@ -184,7 +184,7 @@ class Sweeper:
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
-                beliefs = _tilt(core.forest, self.backward[number])[0].beliefs
+                beliefs = _tilt(core.forest, self.backward[number], self.problem.space)[0].beliefs
             tables = conditionals(messages, beliefs)
             if tilt:
                 for clique, table in tables.items():
@@ -192,12 +192,14 @@ class Sweeper:
             messages.tables = tables
 
 
-def _tilt(core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
+def _tilt(core: Forest, backward: dict[int, Table], space: Space) -> tuple[Forest, float]:
     """Multiply the backward messages into a copy of the core and calibrate it; also return the log of its mass."""
     forest = core.share_tables()
-    for clique, belief in core.beliefs.items():
-        forest.beliefs[clique] = belief.times(backward[clique]) if clique in backward else belief.copy()
-    return forest, calibrate(forest)
+    potentials = {
+        clique: [belief, backward[clique]] if clique in backward else [belief]
+        for clique, belief in core.beliefs.items()
+    }
+    return forest, calibrate(forest, space, potentials, core.sepsets)
 
 
 class _Queried:

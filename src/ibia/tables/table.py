@@ -15,7 +15,7 @@ from ibia.control import Control
 from ibia.tables import kernels
 from ibia.tables.maps import IndexMap, index_map
 
-__all__ = ["Scope", "Space", "Table", "product"]
+__all__ = ["Scope", "Space", "Table"]
 
 Scope = tuple[int, ...]
 
@@ -74,20 +74,31 @@ class Space:
             self._maps[scope, subscope] = found
         return found
 
+    def unset(self, scope: Scope) -> Table:
+        """Return a table over `scope` that is about to be written."""
+        return Table(self, scope, kernels.allocate_unset(self.size(scope)))
+
     def ones(self, scope: Scope) -> Table:
         """Return a table of ones over `scope`."""
         return Table(self, scope, kernels.allocate(self.size(scope), 1.0))
 
 
 class Table:
-    """A non-negative function of the variables in `scope`, stored flat in row-major order."""
+    """A non-negative function of the variables in `scope`, stored flat in row-major order.
 
-    __slots__ = ("scope", "space", "values")
+    Attributes
+    ----------
+    spread
+        Logarithm of the largest over the smallest positive entry, for factors of a model (0: nothing to fear).
+    """
 
-    def __init__(self, space: Space, scope: Scope, values: NDArray[np.float64]) -> None:
+    __slots__ = ("scope", "space", "spread", "values")
+
+    def __init__(self, space: Space, scope: Scope, values: NDArray[np.float64], spread: float = 0.0) -> None:
         self.space = space
         self.scope = scope
         self.values = values
+        self.spread = spread
 
     def __repr__(self) -> str:
         return f"Table({self.scope}, {self.values.size} entries)"
@@ -170,47 +181,3 @@ class Table:
 
 
 _SMALLEST_MASS = 2.0**-1000
-# After this many multiplications a growing product is rescaled, so that it neither over- nor underflows.
-_RESCALE_EVERY = 8
-# Products whose smallest entries may fall below e^−600 are made of logarithms instead.
-_LONGEST_RANGE = 600.0
-# Only factors of a model have such ranges; they are small, messages need not be looked at.
-_SMALL_TABLE = 4096
-
-
-def product(space: Space, scope: Scope, tables: list[Table]) -> tuple[Table, float]:
-    """Return the product of `tables` over `scope`, scaled, and the logarithm of the scale taken out."""
-    if not tables:
-        return space.ones(scope), 0.0
-    if len(tables) > 1 and sum(_range(table) for table in tables) > _LONGEST_RANGE:
-        return _product_of_logarithms(scope, tables)
-    first = max(range(len(tables)), key=lambda position: len(tables[position].scope))
-    result = tables[first].extended(scope)
-    log_scale = 0.0
-    for position, table in enumerate(tables):
-        if position != first:
-            result.multiply_in(table)
-            if position % _RESCALE_EVERY == _RESCALE_EVERY - 1:
-                log_scale += result.normalise_in()
-    return result, log_scale
-
-
-def _range(table: Table) -> float:
-    """Return the logarithm of the largest over the smallest positive entry of a small table."""
-    if table.values.size > _SMALL_TABLE:
-        return 0.0
-    positive = table.values[table.values > 0.0]
-    return math.log(float(positive.max())) - math.log(float(positive.min())) if positive.size else 0.0
-
-
-def _product_of_logarithms(scope: Scope, tables: list[Table]) -> tuple[Table, float]:
-    space = tables[0].space
-    total = np.zeros(space.size(scope))
-    for table in tables:
-        with np.errstate(divide="ignore"):
-            logarithms = Table(space, table.scope, np.log(table.values))
-        total += logarithms.extended(scope).values
-    largest = float(total.max())
-    if largest == -math.inf:
-        return Table(space, scope, np.zeros_like(total)), 0.0
-    return Table(space, scope, np.exp(total - largest)), largest

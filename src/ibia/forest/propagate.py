@@ -1,0 +1,324 @@
+"""The compiled part of calibration: message passing over whole trees, clique by clique.
+
+Collect: from the leaves on, every clique multiplies its inputs with its children's messages and sums the product to the
+sepset towards its parent. Distribute: from the root on, the product of everything, summed to the sepset towards each
+child, is what the two agree on; divided by the child's message it is the message back. A clique's product is written
+down only where a belief is wanted. Large cliques are left to the caller, who may spread them over several cores.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.tables.contract import LARGE, MERGING, Rows, array_at, contract, contract_logarithms, merge_inputs, strides_of
+
+__all__ = ["COLLECT", "DISTRIBUTE", "Plan", "clear", "finish", "propagate", "rows_of", "smallest_holders", "vanished"]
+
+Integers = NDArray[np.int64]
+
+COLLECT, DISTRIBUTE = 0, 1
+# Below this a divisor counts as zero (see kernels.py).
+_TINY = 1e-200
+_SAFE = 1e-100
+_NO_AXES = np.empty(0, np.int64)
+# Entries after which the caller gets a chance to look at the clock.
+_WORK = 2**26
+
+_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+
+
+class Plan(NamedTuple):
+    """A forest laid out in flat arrays, parents before children; tables are given by their addresses (0: none).
+
+    Attributes
+    ----------
+    cardinalities
+        Of all variables.
+    scope_starts, scopes
+        Variables of each clique.
+    parents, child_starts, children
+        The trees (parent −1: a root).
+    sepset_starts, sepsets
+        Variables shared with the parent.
+    input_starts, input_scope_starts, input_scopes, inputs
+        The tables whose product is the clique's potential.
+    logarithmic
+        Whether the product of a clique's inputs could underflow.
+    divisors
+        The sepset's belief that the inputs contain already.
+    upward
+        What the clique sent towards its parent; in the end the belief of the sepset.
+    ratios
+        `upward` over the divisor: what the parent is multiplied by.
+    downward
+        What the parent sent: what the clique is multiplied by.
+    scales
+        What the clique's product is to be divided by beyond that to sum to one.
+    beliefs
+        Where to write the beliefs.
+    read_starts, read_variables, reads
+        Variables whose marginals are taken from the clique, and where they go.
+    sepset_read_starts, sepset_read_variables, sepset_reads
+        The same for the sepset towards the parent.
+    """
+
+    cardinalities: Integers
+    scope_starts: Integers
+    scopes: Integers
+    parents: Integers
+    child_starts: Integers
+    children: Integers
+    sepset_starts: Integers
+    sepsets: Integers
+    input_starts: Integers
+    input_scope_starts: Integers
+    input_scopes: Integers
+    inputs: Integers
+    logarithmic: NDArray[np.bool_]
+    divisors: Integers
+    upward: Integers
+    ratios: Integers
+    downward: Integers
+    scales: NDArray[np.float64]
+    beliefs: Integers
+    read_starts: Integers
+    read_variables: Integers
+    reads: Integers
+    sepset_read_starts: Integers
+    sepset_read_variables: Integers
+    sepset_reads: Integers
+
+
+@_compile
+def _size(plan: Plan, variables: Integers) -> int:
+    size = 1
+    for k in range(variables.size):
+        size *= plan.cardinalities[variables[k]]
+    return size
+
+
+@_compile
+def _sepset(plan: Plan, clique: int) -> Integers:
+    return plan.sepsets[plan.sepset_starts[clique] : plan.sepset_starts[clique + 1]]
+
+
+@_compile
+def rows_of(plan: Plan, clique: int, phase: int) -> Rows:
+    """Return the contraction of a clique in one of the two phases."""
+    scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
+    first_input, last_input = plan.input_starts[clique], plan.input_starts[clique + 1]
+    first_child, last_child = plan.child_starts[clique], plan.child_starts[clique + 1]
+    first_read, last_read = plan.read_starts[clique], plan.read_starts[clique + 1]
+    has_parent = plan.parents[clique] >= 0
+    inputs = last_input - first_input + last_child - first_child
+    if phase == DISTRIBUTE:
+        inputs += has_parent
+        outputs = last_child - first_child + last_read - first_read
+    else:
+        outputs = 1 if has_parent else 0
+    strides = np.empty((inputs + outputs, scope.size), np.int64)
+    addresses = np.empty(inputs + outputs, np.int64)
+    sizes = np.empty(inputs + outputs, np.int64)
+    row = 0
+    for k in range(first_input, last_input):
+        table = plan.input_scopes[plan.input_scope_starts[k] : plan.input_scope_starts[k + 1]]
+        sizes[row] = strides_of(scope, table, plan.cardinalities, strides[row])
+        addresses[row] = plan.inputs[k]
+        row += 1
+    for k in range(first_child, last_child):
+        child = plan.children[k]
+        sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
+        addresses[row] = plan.ratios[child]
+        row += 1
+    if has_parent:
+        sizes[row] = strides_of(scope, _sepset(plan, clique), plan.cardinalities, strides[row])
+        addresses[row] = plan.downward[clique] if phase == DISTRIBUTE else plan.upward[clique]
+        row += 1
+    if phase == DISTRIBUTE:
+        for k in range(first_child, last_child):
+            child = plan.children[k]
+            sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
+            addresses[row] = plan.downward[child]
+            row += 1
+        for k in range(first_read, last_read):
+            variable = plan.read_variables[k : k + 1]
+            sizes[row] = strides_of(scope, variable, plan.cardinalities, strides[row])
+            addresses[row] = plan.reads[k]
+            row += 1
+    cardinalities = np.empty(scope.size, np.int64)
+    for axis in range(scope.size):
+        cardinalities[axis] = plan.cardinalities[scope[axis]]
+    return Rows(cardinalities, strides, addresses, sizes, inputs)
+
+
+@_compile
+def clear(rows: Rows) -> None:
+    """Set all outputs of a contraction to zero."""
+    for t in range(rows.inputs, rows.addresses.size):
+        table = array_at(rows.addresses[t], rows.sizes[t])
+        for i in range(table.size):
+            table[i] = 0.0
+
+
+@_compile
+def _scale(table: NDArray[np.float64], factor: float) -> None:
+    for i in range(table.size):
+        table[i] *= factor
+
+
+@_compile
+def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
+    """Tell whether nothing is left of a clique's product, or nothing that ordinary numbers can hold."""
+    if plan.parents[clique] < 0:
+        return not total > 0.0
+    if phase == DISTRIBUTE:
+        return False
+    message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+    for i in range(message.size):
+        if message[i] > 0.0:
+            return False
+    return True
+
+
+@_compile
+def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
+    """Turn the sums of a clique's product into messages; return the logarithm of the scale taken out.
+
+    Not a number: the product is zero everywhere.
+    """
+    if phase == COLLECT:
+        if plan.parents[clique] < 0:
+            return 0.0
+        message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+        largest = 0.0
+        for i in range(message.size):
+            largest = max(largest, message[i])
+        if not largest > 0.0:
+            return np.nan
+        _scale(message, 1.0 / largest)
+        plan.scales[clique] = largest
+        if plan.divisors[clique]:
+            divisor = array_at(plan.divisors[clique], message.size)
+            ratio = array_at(plan.ratios[clique], message.size)
+            for i in range(message.size):
+                ratio[i] = message[i] / divisor[i] if divisor[i] > _TINY else 0.0
+        return math.log(largest)
+    scale = 1.0 / plan.scales[clique]
+    if plan.parents[clique] < 0 or plan.logarithmic[clique]:
+        if not total > 0.0:
+            return np.nan
+        scale = 1.0 / total
+    for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
+        child = plan.children[k]
+        size = _size(plan, _sepset(plan, child))
+        agreed = array_at(plan.downward[child], size)
+        sent = array_at(plan.upward[child], size)
+        divisor = 1.0
+        if plan.scales[child] > _SAFE:
+            # The message takes the scale along, unless that might overflow.
+            divisor = plan.scales[child]
+            plan.scales[child] = 1.0
+        for i in range(size):
+            belief = agreed[i] * scale
+            agreed[i] = belief / (sent[i] * divisor) if sent[i] > _TINY else 0.0
+            sent[i] = belief
+        _read_sepset(plan, child)
+    for k in range(plan.read_starts[clique], plan.read_starts[clique + 1]):
+        _scale(array_at(plan.reads[k], plan.cardinalities[plan.read_variables[k]]), scale)
+    if plan.beliefs[clique] and scale != 1.0:
+        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
+        _scale(array_at(plan.beliefs[clique], _size(plan, scope)), scale)
+    return math.log(total) if plan.parents[clique] < 0 else 0.0
+
+
+@_compile
+def _read_sepset(plan: Plan, clique: int) -> None:
+    first, last = plan.sepset_read_starts[clique], plan.sepset_read_starts[clique + 1]
+    if first == last:
+        return
+    scope = _sepset(plan, clique)
+    strides = np.empty((1 + last - first, scope.size), np.int64)
+    addresses = np.empty(1 + last - first, np.int64)
+    sizes = np.empty(1 + last - first, np.int64)
+    sizes[0] = strides_of(scope, scope, plan.cardinalities, strides[0])
+    addresses[0] = plan.upward[clique]
+    for k in range(first, last):
+        row = 1 + k - first
+        sizes[row] = strides_of(scope, plan.sepset_read_variables[k : k + 1], plan.cardinalities, strides[row])
+        addresses[row] = plan.sepset_reads[k]
+        _scale(array_at(addresses[row], sizes[row]), 0.0)
+    cardinalities = np.empty(scope.size, np.int64)
+    for axis in range(scope.size):
+        cardinalities[axis] = plan.cardinalities[scope[axis]]
+    contract(Rows(cardinalities, strides, addresses, sizes, 1), 0, False, _NO_AXES, 0, -1)
+
+
+@_compile
+def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int]:
+    """Work through cliques from `start` until before `stop` (backwards when collecting), a large one, or for long.
+
+    Returns the logarithm of the scales taken out (not a number: zero mass) and the clique that comes next.
+    """
+    log_scale = 0.0
+    step = -1 if phase == COLLECT else 1
+    clique = start
+    work = 0
+    while clique != stop and work < _WORK:
+        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
+        size = _size(plan, scope)
+        if size >= LARGE:
+            break
+        work += size
+        if phase == COLLECT and plan.parents[clique] < 0:
+            # A root has nobody to send to.
+            clique += step
+            continue
+        rows = rows_of(plan, clique, phase)
+        clear(rows)
+        product = plan.beliefs[clique] if phase == DISTRIBUTE else 0
+        # Away from the root the total is one already: the message from the parent sees to that.
+        total_wanted = plan.parents[clique] < 0
+        total = 0.0
+        if not plan.logarithmic[clique]:
+            if size >= MERGING:
+                fewer, arena = merge_inputs(rows)
+                total = contract(fewer, product, total_wanted, _NO_AXES, 0, -1)
+                # Alive until here: the contraction knows it by its address only.
+                total += 0.0 * arena.size
+            else:
+                total = contract(rows, product, total_wanted, _NO_AXES, 0, -1)
+        if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
+            clear(rows)
+            total, logarithm = contract_logarithms(rows, product)
+            if phase == COLLECT or plan.parents[clique] < 0:
+                log_scale += logarithm
+        log_scale += finish(plan, clique, phase, total)
+        clique += step
+    return log_scale, clique
+
+
+@_compile
+def smallest_holders(plan: Plan) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return for each variable the clique to read it from (−1: none), and whether from its sepset.
+
+    The smallest sepset that holds it, or the only clique that does.
+    """
+    places = np.full(plan.cardinalities.size, -1, np.int64)
+    in_sepset = np.zeros(plan.cardinalities.size, np.bool_)
+    smallest = np.zeros(plan.cardinalities.size, np.int64)
+    for clique in range(plan.parents.size):
+        sepset = _sepset(plan, clique)
+        size = _size(plan, sepset)
+        for k in range(sepset.size):
+            variable = sepset[k]
+            if not in_sepset[variable] or size < smallest[variable]:
+                places[variable], in_sepset[variable], smallest[variable] = clique, True, size
+        for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):
+            if places[plan.scopes[k]] < 0:
+                places[plan.scopes[k]] = clique
+    return places, in_sepset
