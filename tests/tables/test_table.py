@@ -200,3 +200,14 @@ def test_bits_and_sizes_of_scopes() -> None:
     assert space.bits((2,)) == pytest.approx(math.log2(3))
     assert space.size(()) == 1
     np.testing.assert_array_equal(space.ones((0, 1, 3)).values, np.ones(8))
+
+
+@REPEATABLE
+@given(pairs())
+def test_entropy_without_a_variable_is_that_of_the_marginal(case: tuple) -> None:
+    space, scope, _, seed = case
+    table = random_table(space, scope, np.random.default_rng(seed))
+    table.normalise_in()
+    for variable in scope:
+        rest = tuple(other for other in scope if other != variable)
+        assert table.entropy_without(variable) == pytest.approx(table.marginal(rest).entropy(), abs=1e-12)

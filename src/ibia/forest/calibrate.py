@@ -26,7 +26,7 @@ from ibia.forest.propagate import (
     smallest_holders,
     vanished,
 )
-from ibia.tables import Scope, Space, Table, kernels
+from ibia.tables import Scope, Space, Table, memory
 from ibia.tables.contract import LARGE, contract_in_chunks, contract_logarithms
 
 __all__ = ["ZeroMassError", "calibrate", "marginals"]
@@ -174,7 +174,7 @@ class _Layout:
         places, in_sepset = smallest_holders(self.plan)
         held = np.flatnonzero(places >= 0)
         starts = _starts(self.plan.cardinalities[held].tolist())
-        arena = kernels.allocate(int(starts[-1]), 0.0)
+        arena = memory.allocate(int(starts[-1]), 0.0)
         self._arenas.append(arena)
         addresses = _address(arena) + 8 * starts[:-1]
         changes: dict[str, Any] = {}
@@ -203,7 +203,7 @@ class _Layout:
     def _allocate(self, addresses: Integers, chosen: NDArray[np.bool_]) -> None:
         """Give the messages of the chosen edges their places in one array."""
         starts = np.cumsum(self.sizes * chosen)
-        arena = kernels.allocate_unset(int(starts[-1]))
+        arena = memory.allocate_unset(int(starts[-1]))
         self._arenas.append(arena)
         addresses[chosen] = _address(arena) + 8 * (starts - self.sizes)[chosen]
 
@@ -260,6 +260,6 @@ class _Layout:
         """Allocate a large edge's message, unless it has lasting memory."""
         addresses: Integers = getattr(self.plan, kind)
         if self.sizes[place] >= LARGE and not (self._keep and kind == "upward"):
-            message = kernels.allocate_unset(int(self.sizes[place]))
+            message = memory.allocate_unset(int(self.sizes[place]))
             self._messages[kind, place] = message
             addresses[place] = _address(message)

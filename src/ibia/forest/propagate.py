@@ -179,10 +179,7 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
     if phase == DISTRIBUTE:
         return False
     message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
-    for i in range(message.size):
-        if message[i] > 0.0:
-            return False
-    return True
+    return not message.max() > 0.0
 
 
 @_compile
@@ -218,14 +215,14 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         size = _size(plan, _sepset(plan, child))
         agreed = array_at(plan.downward[child], size)
         sent = array_at(plan.upward[child], size)
-        divisor = 1.0
+        sent_scale = 1.0
         if plan.scales[child] > _SAFE:
             # The message takes the scale along, unless that might overflow.
-            divisor = plan.scales[child]
+            sent_scale = plan.scales[child]
             plan.scales[child] = 1.0
         for i in range(size):
             belief = agreed[i] * scale
-            agreed[i] = belief / (sent[i] * divisor) if sent[i] > _TINY else 0.0
+            agreed[i] = belief / (sent[i] * sent_scale) if sent[i] > _TINY else 0.0
             sent[i] = belief
         _read_sepset(plan, child)
     for k in range(plan.read_starts[clique], plan.read_starts[clique + 1]):

@@ -50,9 +50,10 @@ class KullbackLeibler:
         self.space = space
         self._beliefs = forest.beliefs
         self._sepsets = forest.sepsets
-        self._entropies: dict[tuple[int | Edge, Scope], float] = {}
-        # Marginals of the cliques as reduced so far: candidates start from them, not from the full belief.
-        self._current: dict[int, Table] = {}
+        # Entropies of the cliques and sepsets as reduced so far, whole (None) and without each variable; they start
+        # from the marginal as reduced so far, not from the full belief.
+        self._current: dict[int | Edge, Table] = {}
+        self._entropies: dict[int | Edge, dict[int | None, float]] = {}
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
         """Return the loss per bit that the removal frees in its clique."""
@@ -62,31 +63,25 @@ class KullbackLeibler:
     def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
         """Return Σ H(v | S∖v) over the sepsets minus Σ H(v | C∖v) over the cliques."""
         variable = removal.variable
-        gained = sum(self._conditional_of_sepset(key, sepsets[key], variable) for key in removal.edges)
-        lost = sum(self._conditional_of_clique(clique, scopes[clique], variable) for clique in removal.cliques)
+        gained = sum(self._conditional(key, sepsets[key], variable) for key in removal.edges)
+        lost = sum(self._conditional(clique, scopes[clique], variable) for clique in removal.cliques)
         return gained - lost
 
-    def _conditional_of_sepset(self, key: Edge, scope: set[int], variable: int) -> float:
-        table = self._sepsets[key]
-        whole = tuple(sorted(scope))
-        rest = tuple(member for member in whole if member != variable)
-        return self._entropy(key, whole, table) - self._entropy(key, rest, table)
-
-    def _conditional_of_clique(self, clique: int, scope: set[int], variable: int) -> float:
-        whole = tuple(sorted(scope))
-        current = self._current.get(clique)
-        if current is None or current.scope != whole:
-            current = (current or self._beliefs[clique]).marginal(whole)
-            self._current[clique] = current
-        rest = tuple(member for member in whole if member != variable)
-        return self._entropy(clique, whole, current) - self._entropy(clique, rest, current)
-
-    def _entropy(self, key: int | Edge, scope: Scope, table: Table) -> float:
-        found = self._entropies.get((key, scope))
-        if found is None:
-            found = (table if scope == table.scope else table.marginal(scope)).entropy() if scope else 0.0
-            self._entropies[key, scope] = found
-        return found
+    def _conditional(self, key: int | Edge, scope: set[int], variable: int) -> float:
+        """Return H(v | rest) in a clique or sepset."""
+        current = self._current.get(key)
+        if current is None or len(current.scope) != len(scope):
+            belief = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
+            if current is None and len(belief.scope) == len(scope):
+                current = belief
+            else:
+                current = (current or belief).marginal(tuple(sorted(scope)))
+            self._current[key] = current
+            self._entropies[key] = {None: current.entropy()}
+        entropies = self._entropies[key]
+        if variable not in entropies:
+            entropies[variable] = current.entropy_without(variable)
+        return entropies[None] - entropies[variable]
 
 
 class MutualInformation(KullbackLeibler):

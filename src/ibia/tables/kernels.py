@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP
 
 __all__ = [
-    "allocate",
-    "allocate_unset",
     "blend_in",
     "divide_in",
     "divide_or_keep_in",
     "entropy",
+    "entropy_without",
     "gather",
     "largest_difference",
     "marginalise",
@@ -41,16 +40,6 @@ TINY = 1e-200
 _compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
 # A function called from a compiled one inherits its options unless it says otherwise.
 _compile_strictly = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=True)
-
-
-def allocate(size: int, value: float) -> Array:
-    """Return a new array of `size` entries, all `value`."""
-    return np.zeros(size) if value == 0.0 else np.full(size, value)
-
-
-def allocate_unset(size: int) -> Array:
-    """Return a new array of `size` entries that are about to be written."""
-    return np.empty(size)
 
 
 @_compile
@@ -298,23 +287,68 @@ def _dot(table: Array, other: Array) -> float:
 
 
 @_compile
+def _block_entropy(values: Array, scratch: NDArray[np.uint64]) -> float:
+    """Return −Σ x ln x over at most a block of entries; `scratch` has room for two blocks."""
+    mantissas, exponents = scratch[:_BLOCK], scratch[_BLOCK:]
+    _split_bits(values.view(np.uint64), mantissas, exponents)
+    logarithms = mantissas.view(np.float64)[: values.size]
+    _logarithms(logarithms, exponents.view(np.float64))
+    return -_dot(values, logarithms)
+
+
+@_compile
 def entropy(table: Array) -> float:
     """Return −Σ x ln x over the entries (nats); the table should sum to one.
 
     The logarithm is our own because a loop with a library call per entry does not vectorise (measured: 1.6 against
     4.6 to 7.7 ns per entry); it is good to a few units in the last place.
     """
-    mantissas = np.empty(_BLOCK, np.uint64)
-    exponents = np.empty(_BLOCK, np.uint64)
-    logarithms = mantissas.view(np.float64)
-    exponent_values = exponents.view(np.float64)
-    bits = table.view(np.uint64)
+    scratch = np.empty(2 * _BLOCK, np.uint64)
     result = 0.0
     for start in range(0, table.size, _BLOCK):
-        part = bits[start : start + _BLOCK]
-        _split_bits(part, mantissas, exponents)
-        _logarithms(logarithms[: part.size], exponent_values)
-        result -= _dot(table[start : start + _BLOCK], logarithms)
+        result += _block_entropy(table[start : start + _BLOCK], scratch)
+    return result
+
+
+@_compile
+def entropy_without(table: Array, states: int, inner: int) -> float:
+    """Return the entropy of `table` summed over one variable, without writing the sum down.
+
+    Parameters
+    ----------
+    states
+        Cardinality of the variable.
+    inner
+        Entries that the variables after it span.
+    """
+    scratch = np.empty(2 * _BLOCK, np.uint64)
+    buffer = np.empty(_BLOCK)
+    result = 0.0
+    if inner >= _BLOCK:
+        for outer in range(0, table.size, states * inner):
+            for start in range(outer, outer + inner, _BLOCK):
+                length = min(_BLOCK, outer + inner - start)
+                part = buffer[:length]
+                part[:] = table[start : start + length]
+                for state in range(1, states):
+                    other = table[start + state * inner : start + state * inner + length]
+                    for i in range(length):
+                        part[i] += other[i]
+                result += _block_entropy(part, scratch)
+    else:
+        rows = _BLOCK // inner
+        count = table.size // (states * inner)
+        for first in range(0, count, rows):
+            here = min(rows, count - first)
+            for row in range(here):
+                source = table[(first + row) * states * inner : (first + row + 1) * states * inner]
+                part = buffer[row * inner : (row + 1) * inner]
+                for i in range(inner):
+                    subtotal = 0.0
+                    for state in range(states):
+                        subtotal += source[state * inner + i]
+                    part[i] = subtotal
+            result += _block_entropy(buffer[: here * inner], scratch)
     return result
 
 

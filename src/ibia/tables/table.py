@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.control import Control
-from ibia.tables import kernels
+from ibia.tables import kernels, memory
 from ibia.tables.maps import IndexMap, index_map
 
 __all__ = ["Scope", "Space", "Table"]
@@ -76,11 +76,11 @@ class Space:
 
     def unset(self, scope: Scope) -> Table:
         """Return a table over `scope` that is about to be written."""
-        return Table(self, scope, kernels.allocate_unset(self.size(scope)))
+        return Table(self, scope, memory.allocate_unset(self.size(scope)))
 
     def ones(self, scope: Scope) -> Table:
         """Return a table of ones over `scope`."""
-        return Table(self, scope, kernels.allocate(self.size(scope), 1.0))
+        return Table(self, scope, memory.allocate(self.size(scope), 1.0))
 
 
 class Table:
@@ -105,14 +105,16 @@ class Table:
 
     def copy(self) -> Table:
         """Return a copy that shares no memory."""
-        return Table(self.space, self.scope, self.values.copy())
+        values = memory.allocate_unset(self.values.size)
+        values[:] = self.values
+        return Table(self.space, self.scope, values)
 
     def marginal(self, subscope: Scope) -> Table:
         """Sum out every variable that is not in `subscope`."""
         if subscope == self.scope:
             return self.copy()
         partner, size = self.space.partner(self.scope, subscope)
-        out = kernels.allocate(size, 0.0)
+        out = memory.allocate(size, 0.0)
         kernels.marginalise(self.values, *partner, out)
         return Table(self.space, subscope, out)
 
@@ -123,7 +125,7 @@ class Table:
 
     def times(self, other: Table) -> Table:
         """Return the product with `other`, whose scope lies within this one."""
-        out = kernels.allocate_unset(self.values.size)
+        out = memory.allocate_unset(self.values.size)
         kernels.multiply_to(self.values, *self.space.partner(self.scope, other.scope)[0], other.values, out)
         return Table(self.space, self.scope, out)
 
@@ -167,6 +169,12 @@ class Table:
         """Return the entropy in nats (of a table that sums to one)."""
         return float(kernels.entropy(self.values))
 
+    def entropy_without(self, variable: int) -> float:
+        """Return the entropy in nats of the marginal over all other variables."""
+        axis = self.scope.index(variable)
+        inner = self.space.size(self.scope[axis + 1 :])
+        return float(kernels.entropy_without(self.values, self.space.cardinalities[variable], inner))
+
     def distance(self, other: Table) -> float:
         """Return the largest absolute difference to a table of the same scope."""
         return float(kernels.largest_difference(self.values, other.values))
@@ -175,7 +183,7 @@ class Table:
         """Return the same function over a larger scope."""
         if scope == self.scope:
             return self.copy()
-        out = kernels.allocate_unset(self.space.size(scope))
+        out = memory.allocate_unset(self.space.size(scope))
         kernels.gather(*self.space.partner(scope, self.scope)[0], self.values, 0, out)
         return Table(self.space, scope, out)
 

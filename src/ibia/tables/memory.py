@@ -1,0 +1,87 @@
+"""Memory of tables: large arrays are used again when nobody holds them any more.
+
+A fresh array costs as much as a pass over it, because the system clears its pages; steps and sweeps ask for the same
+sizes again and again. An array from here gives its memory back when the last view of it is gone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["allocate", "allocate_unset", "release_all"]
+
+Array = NDArray[np.float64]
+
+# Smaller arrays come from the heap, without a system call.
+_SMALLEST = 2**15
+# Bytes kept for further use at most; beyond that, what was given back first goes to the system.
+_KEPT = 2**29
+
+_free: dict[int, list[Array]] = {}
+_given_back: deque[int] = deque()
+_kept = 0
+
+
+class _Lease:
+    """Memory in use: the array on it holds this object, whose end gives the memory back."""
+
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, memory: Array, size: int) -> None:
+        self.memory = memory
+        self.__array_interface__: dict[str, Any] = {**memory.__array_interface__, "shape": (size,)}
+
+    def __del__(self) -> None:
+        _give_back(self.memory)
+
+
+def _give_back(memory: Array) -> None:
+    global _kept
+    _free.setdefault(memory.size, []).append(memory)
+    _given_back.append(memory.size)
+    _kept += memory.nbytes
+    while _kept > _KEPT and _given_back:
+        size = _given_back.popleft()
+        if _free.get(size):
+            _free[size].pop()
+            _kept -= 8 * size
+
+
+def _capacity(size: int) -> int:
+    """Round up to a whole number of eighths of a power of two, so that similar sizes share memory."""
+    eighth = 1 << ((size - 1).bit_length() - 4)
+    return -(-size // eighth) * eighth
+
+
+def allocate_unset(size: int) -> Array:
+    """Return a new array of `size` entries that are about to be written."""
+    global _kept
+    if size < _SMALLEST:
+        return np.empty(size)
+    capacity = _capacity(size)
+    found = _free.get(capacity)
+    if found:
+        memory = found.pop()
+        _kept -= memory.nbytes
+    else:
+        memory = np.empty(capacity)
+    return np.asarray(_Lease(memory, size))
+
+
+def allocate(size: int, value: float) -> Array:
+    """Return a new array of `size` entries, all `value`."""
+    array = allocate_unset(size)
+    array.fill(value)
+    return array
+
+
+def release_all() -> None:
+    """Give the memory that waits for further use back to the system."""
+    global _kept
+    _free.clear()
+    _given_back.clear()
+    _kept = 0
