@@ -78,11 +78,13 @@ def solve(
     """
     if problem.width <= settings.bound + _EPSILON:
         whole, figures = solve_exactly(problem, settings.check)
+        if progress is not None:
+            progress("exact", len(problem.factors), len(problem.factors))
         return Solved(whole, True, 0.0, order, (figures,))
     if backward.update == "links":
         name = _usual_order(problem) if order == "auto" else order
         steps = _run(problem, settings, name, 0, progress)
-        posterior = update_by_links(steps, backward.threshold, _barren(problem, name))
+        posterior = update_by_links(problem, steps, backward.threshold, _barren(problem, name))
         # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
         return _solved(posterior, steps, name, _nothing_lost(steps) and len(steps) == 1)
     best: Sweeper | None = None

@@ -7,7 +7,7 @@ that start the next step. Structure and first beliefs are decided here; ``backwa
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from ibia.forest.calibrate import calibrate
@@ -15,7 +15,7 @@ from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest, edge
 from ibia.prepare import Problem
 from ibia.steps.build import Growth, grow
-from ibia.steps.exact import Core, marginalise_exactly
+from ibia.steps.exact import Core, marginalise_exactly, replay
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
 from ibia.tables import Scope, Space, Table
@@ -23,6 +23,10 @@ from ibia.tables import Scope, Space, Table
 __all__ = ["Messages", "Settings", "Step", "forward"]
 
 _EPSILON = 1e-9
+# Tables of steps are kept for the way back while they take no more than this; others are computed again
+# (docs/decisions.md).
+_KEPT_BYTES = 2.0**30
+_KEPT_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,19 @@ class Messages:
 
 @dataclass
 class Step:
-    """One CTF_k of the sequence and its reduction to CTF_k,a (none for the last)."""
+    """One CTF_k of the sequence and its reduction to CTF_k,a (none for the last).
+
+    Attributes
+    ----------
+    contents
+        Clique → potentials multiplied into it.
+    location
+        Potential → the clique it is multiplied into.
+    entries
+        Entries of all clique tables: what the step costs.
+    before
+        Messages of the former step, which this one started with.
+    """
 
     forest: Forest
     contents: dict[int, set[int]]
@@ -91,11 +107,36 @@ class Step:
     seconds: float = 0.0
     largest_bits: float = 0.0
     location: dict[int, int] = field(default_factory=dict)
+    entries: float = 0.0
+    before: Messages | None = None
 
     @property
-    def entries(self) -> float:
-        """Entries of all clique tables: what the step costs."""
-        return float(sum(belief.values.size for belief in self.forest.beliefs.values()))
+    def bytes(self) -> int:
+        """Bytes of the tables that `release` would drop."""
+        tables = {id(table): table for table in self._tables()}
+        return sum(table.values.nbytes for table in tables.values())
+
+    def _tables(self) -> Iterator[Table]:
+        yield from self.forest.beliefs.values()
+        yield from self.forest.sepsets.values()
+        if self.core is not None:
+            yield from self.core.full.values()
+            yield from self.core.forest.beliefs.values()
+            yield from self.core.forest.sepsets.values()
+
+    def release(self) -> None:
+        """Drop the tables of the forest and its core; `ensure` computes them again."""
+        self.forest.clear_tables()
+        if self.core is not None:
+            self.core.clear_tables()
+
+    def ensure(self, factors: list[Table], space: Space) -> None:
+        """Have the tables of the forest and its core, from the messages that the step started with."""
+        if self.forest.beliefs:
+            return
+        self.log_z = calibrate(self.forest, space, potentials_of(self.contents, factors, self.before))
+        if self.core is not None:
+            self.core = replay(self.core, self.forest)
 
     @property
     def loss(self) -> float:
@@ -117,6 +158,20 @@ def potentials_of(
         clique: [factors[number] if number >= 0 else known[-1 - number] for number in sorted(inside)]
         for clique, inside in contents.items()
     }
+
+
+def keep_within(steps: list[Step], space: Space) -> None:
+    """Release the tables of early steps while those of all steps take more than their share of the memory.
+
+    The way back starts at the last step, so the first ones are needed last.
+    """
+    allowed = min(_KEPT_BYTES, _KEPT_SHARE * space.control.memory)
+    held = [step.bytes for step in steps]
+    for step, size in zip(steps[:-1], held, strict=False):
+        if sum(held) <= allowed:
+            break
+        step.release()
+        held[held.index(size)] = 0
 
 
 def reduced_trees(core: Core, reduction: Reduction) -> Messages:
@@ -224,6 +279,8 @@ def forward(
         # A clique that could not be reduced may exceed the bound too: the step says so.
         step = Step(forest, growth.contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
+        step.before = messages
+        step.entries = float(sum(belief.values.size for belief in forest.beliefs.values()))
         if settings.check:
             check_forest(forest, space, step.bound)
         step.location = {
@@ -239,6 +296,7 @@ def forward(
             step.messages = messages
         step.seconds = time.perf_counter() - started
         steps.append(step)
+        keep_within(steps, space)
         if progress is not None:
             progress(total - len(remaining), total)
     return steps

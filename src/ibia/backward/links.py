@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ibia.backward.posterior import Posterior, last_informed_step
 from ibia.forest.forest import Forest, edge
+from ibia.prepare import Problem
 from ibia.sequence import Step, message_number
 from ibia.tables import Scope, Table
 
@@ -70,7 +71,9 @@ def select_links(
     return sorted(chosen, key=lambda link: (max(changes[variable] for variable in link.variables), link))
 
 
-def update_by_links(steps: list[Step], threshold: float, barren: frozenset[int] = frozenset()) -> Posterior:
+def update_by_links(
+    problem: Problem, steps: list[Step], threshold: float, barren: frozenset[int] = frozenset()
+) -> Posterior:
     """Back-propagate beliefs from the last informed step to the first and read all marginals (BeliefUpdate)."""
     informed = last_informed_step(steps, barren)
     result = Posterior(
@@ -81,9 +84,11 @@ def update_by_links(steps: list[Step], threshold: float, barren: frozenset[int] 
     result.read(following.beliefs)
     for number in range(len(steps) - 2, -1, -1):
         step = steps[number]
+        step.ensure(problem.factors, problem.space)
         informs = number < informed
         following = _update(step, steps[number + 1], following, threshold, result) if informs else step.forest
         result.read(following.beliefs)
+        steps[number + 1].release()
     result.inconsistencies = [result.inconsistency]
     return result
 

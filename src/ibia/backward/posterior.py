@@ -49,10 +49,15 @@ class Posterior:
                     variable not in smallest or table.values.size < beliefs[smallest[variable]].values.size
                 ):
                     smallest[variable] = clique
+        chosen: dict[int, list[int]] = {}
         for variable, clique in smallest.items():
-            table = beliefs[clique].marginal((variable,))
-            table.normalise_in()
-            self.marginals[variable] = table.values
+            chosen.setdefault(clique, []).append(variable)
+        for clique, variables in chosen.items():
+            for variable, table in zip(
+                variables, beliefs[clique].marginals([(variable,) for variable in variables]), strict=True
+            ):
+                table.normalise_in()
+                self.marginals[variable] = table.values
 
     def note_difference(self, variables: tuple[int, ...], difference: float) -> None:
         """Record how far two steps are apart on a clique."""

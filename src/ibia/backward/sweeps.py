@@ -15,8 +15,7 @@ from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import joint_marginal
 from ibia.prepare import Problem
-from ibia.sequence import Messages, Step, conditionals, message_number, potentials_of
-from ibia.steps.exact import replay
+from ibia.sequence import Messages, Step, conditionals, keep_within, message_number
 from ibia.tables import Scope, Space, Table
 
 __all__ = ["Sweeper"]
@@ -54,7 +53,6 @@ class Sweeper:
 
     def __post_init__(self) -> None:
         self.backward = [{} for _ in self.steps]
-        self._cores = [step.core for step in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
 
     def first(self, limit: float = math.inf) -> float:
@@ -101,27 +99,35 @@ class Sweeper:
         result = Posterior(unchecked_loss=math.fsum(step.loss for step in self.steps[self._informed :]))
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
-        posterior = self.steps[last].forest.beliefs
+        posterior = self._tables_of(last).forest.beliefs
         result.read(posterior)
         for number in range(last - 1, -1, -1):
+            step = self._tables_of(number)
             if number >= self._informed:
                 # Theorem 1 of the paper: what was added later cannot change this step's posterior.
-                posterior = self.steps[number].forest.beliefs
-                log_z.append(self.steps[number].log_z)
+                posterior = step.forest.beliefs
+                log_z.append(step.log_z)
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
-                log_z.append(self.steps[number].log_z + log_mass)
+                log_z.append(step.log_z + log_mass)
                 if result.inconsistency > limit:
                     return None
             result.read(posterior)
+            # A forward sweep makes the tables of the step behind anew.
+            self.steps[number + 1].release()
+        self.steps[0].release()
         result.log_z = math.fsum(log_z)
         return result
+
+    def _tables_of(self, number: int) -> Step:
+        self.steps[number].ensure(self.problem.factors, self.problem.space)
+        return self.steps[number]
 
     def _step_backward(
         self, number: int, following: dict[int, Table], result: Posterior
     ) -> tuple[dict[int, Table], float]:
         """Return the posterior beliefs of a step from those of the following one, and the log of the mass it lost."""
-        step, core = self.steps[number], self._cores[number]
+        step, core = self.steps[number], self.steps[number].core
         messages, reduction = step.messages, step.reduction
         assert core is not None
         assert messages is not None
@@ -152,7 +158,7 @@ class Sweeper:
         projection of the posterior on the reduced cliques would not be. Where a query needs too large a table the
         projection stands, and smaller queries tell how far it is off.
         """
-        core, reduction = self._cores[number], self.steps[number].reduction
+        core, reduction = self.steps[number].core, self.steps[number].reduction
         assert core is not None
         assert reduction is not None
         here = _Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
@@ -173,13 +179,13 @@ class Sweeper:
         messages: Messages | None = None
         space: Space = self.problem.space
         for number, step in enumerate(self.steps):
-            potentials = potentials_of(step.contents, self.problem.factors, messages)
-            step.log_z = calibrate(step.forest, space, potentials)
+            step.before = messages
+            step.release()
+            self._tables_of(number)
             messages, reduction = step.messages, step.reduction
             if step.core is None or messages is None or reduction is None:
                 break
-            core = replay(step.core, step.forest)
-            self._cores[number] = core
+            core = step.core
             beliefs = core.forest.beliefs
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
@@ -190,6 +196,7 @@ class Sweeper:
                 for clique, table in tables.items():
                     table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
             messages.tables = tables
+            keep_within(self.steps[: number + 1], space)
 
 
 def _tilt(core: Forest, backward: dict[int, Table], space: Space) -> tuple[Forest, float]:

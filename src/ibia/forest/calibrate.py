@@ -28,6 +28,7 @@ from ibia.forest.propagate import (
 )
 from ibia.tables import Scope, Space, Table, memory
 from ibia.tables.contract import LARGE, contract_in_chunks, contract_logarithms
+from ibia.tables.memory import address_of
 
 __all__ = ["ZeroMassError", "calibrate", "marginals"]
 
@@ -69,10 +70,6 @@ def marginals(forest: Forest, space: Space, potentials: Potentials) -> tuple[flo
     layout = _Layout(forest, space, potentials, {})
     values = layout.read_all()
     return layout.run(), values
-
-
-def _address(values: Array) -> int:
-    return int(values.__array_interface__["data"][0])
 
 
 def _starts(lengths: Sequence[int]) -> Integers:
@@ -133,11 +130,11 @@ class _Layout:
             input_starts=_starts([len(part) for part in tables]),
             input_scope_starts=input_scope_starts,
             input_scopes=input_scopes,
-            inputs=np.array([_address(table.values) for table in inputs], np.int64),
+            inputs=np.array([address_of(table.values) for table in inputs], np.int64),
             logarithmic=np.array(
                 [math.fsum(table.spread for table in part) > _LONGEST_RANGE for part in tables], np.bool_
             ),
-            divisors=np.array([0 if table is None else _address(table.values) for table in shared], np.int64),
+            divisors=np.array([0 if table is None else address_of(table.values) for table in shared], np.int64),
             upward=np.zeros(len(walks), np.int64),
             ratios=np.zeros(len(walks), np.int64),
             downward=np.zeros(len(walks), np.int64),
@@ -160,12 +157,12 @@ class _Layout:
         """Give beliefs and sepsets memory that lasts, to be filled by `run`."""
         self._keep = True
         beliefs = {clique: self.space.unset(scope) for clique, scope in zip(self.order, self.scopes, strict=True)}
-        self.plan.beliefs[:] = [_address(table.values) for table in beliefs.values()]
+        self.plan.beliefs[:] = [address_of(table.values) for table in beliefs.values()]
         sepsets = {}
         for place, sepset in enumerate(self.sepsets):
             if sepset:
                 table = self.space.unset(sepset)
-                self.plan.upward[place] = _address(table.values)
+                self.plan.upward[place] = address_of(table.values)
                 sepsets[self.keys[place]] = table
         return beliefs, sepsets
 
@@ -176,7 +173,7 @@ class _Layout:
         starts = _starts(self.plan.cardinalities[held].tolist())
         arena = memory.allocate(int(starts[-1]), 0.0)
         self._arenas.append(arena)
-        addresses = _address(arena) + 8 * starts[:-1]
+        addresses = address_of(arena) + 8 * starts[:-1]
         changes: dict[str, Any] = {}
         for prefix, chosen in (("", ~in_sepset[held]), ("sepset_", in_sepset[held])):
             order = np.argsort(places[held][chosen], kind="stable")
@@ -205,7 +202,7 @@ class _Layout:
         starts = np.cumsum(self.sizes * chosen)
         arena = memory.allocate_unset(int(starts[-1]))
         self._arenas.append(arena)
-        addresses[chosen] = _address(arena) + 8 * (starts - self.sizes)[chosen]
+        addresses[chosen] = address_of(arena) + 8 * (starts - self.sizes)[chosen]
 
     def _pass(self, phase: int, clique: int, stop: int) -> float:
         log_scale = 0.0
@@ -262,4 +259,4 @@ class _Layout:
         if self.sizes[place] >= LARGE and not (self._keep and kind == "upward"):
             message = memory.allocate_unset(int(self.sizes[place]))
             self._messages[kind, place] = message
-            addresses[place] = _address(message)
+            addresses[place] = address_of(message)

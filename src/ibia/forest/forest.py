@@ -57,6 +57,11 @@ class Forest:
         del self.scopes[clique]
         self.beliefs.pop(clique, None)
 
+    def clear_tables(self) -> None:
+        """Drop beliefs and sepsets."""
+        self.beliefs = {}
+        self.sepsets = {}
+
     def share_tables(self) -> Forest:
         """Return a forest of its own structure whose tables are (for now) the same objects."""
         copy = Forest()

@@ -57,6 +57,11 @@ class Core:
     operations: list[_Detached | _Collapse | tuple[int, Scope]] = field(default_factory=list)
     origin: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
+    def clear_tables(self) -> None:
+        """Drop all beliefs; what remains is enough for `replay`."""
+        self.full = {}
+        self.forest.clear_tables()
+
     def restore(self, posterior: dict[int, Table], keep: set[int]) -> dict[int, Table]:
         """Return the posterior of every clique of the original forest from those of the core's cliques.
 

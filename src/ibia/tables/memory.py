@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["allocate", "allocate_unset", "release_all"]
+__all__ = ["address_of", "allocate", "allocate_unset", "release_all"]
 
 Array = NDArray[np.float64]
 
@@ -77,6 +77,11 @@ def allocate(size: int, value: float) -> Array:
     array = allocate_unset(size)
     array.fill(value)
     return array
+
+
+def address_of(array: Array) -> int:
+    """Return where an array's entries start."""
+    return int(array.__array_interface__["data"][0])
 
 
 def release_all() -> None:

@@ -7,13 +7,20 @@ Methods whose name ends in ``_in`` change the table they are called on; all othe
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.control import Control
 from ibia.tables import kernels, memory
+from ibia.tables.contract import LARGE, Rows, contract_in_chunks
 from ibia.tables.maps import IndexMap, index_map
+from ibia.tables.memory import address_of
+from ibia.tables.threads import run_all
 
 __all__ = ["Scope", "Space", "Table"]
 
@@ -21,6 +28,8 @@ Scope = tuple[int, ...]
 
 # Maps are small (a few thousand entries); this many are kept before the cache starts afresh.
 _CACHED_MAPS = 20_000
+# Large tables are worked on in so many parts, which may go to several threads.
+_PARTS = 4
 
 
 class Space:
@@ -78,6 +87,21 @@ class Space:
         """Return a table over `scope` that is about to be written."""
         return Table(self, scope, memory.allocate_unset(self.size(scope)))
 
+    def rows(self, scope: Scope, inputs: Sequence[Table], outputs: Sequence[Table]) -> Rows:
+        """Return the contraction of `inputs` over `scope` to `outputs`."""
+        own = np.array([self.cardinalities[variable] for variable in scope], np.int64)
+        tables = [*inputs, *outputs]
+        strides = np.zeros((len(tables), len(scope)), np.int64)
+        place = {variable: axis for axis, variable in enumerate(scope)}
+        for row, table in enumerate(tables):
+            stride = 1
+            for variable in reversed(table.scope):
+                strides[row, place[variable]] = stride
+                stride *= self.cardinalities[variable]
+        addresses = np.array([address_of(table.values) for table in tables], np.int64)
+        sizes = np.array([table.values.size for table in tables], np.int64)
+        return Rows(own, strides, addresses, sizes, len(inputs))
+
     def ones(self, scope: Scope) -> Table:
         """Return a table of ones over `scope`."""
         return Table(self, scope, memory.allocate(self.size(scope), 1.0))
@@ -113,35 +137,78 @@ class Table:
         """Sum out every variable that is not in `subscope`."""
         if subscope == self.scope:
             return self.copy()
+        if self.values.size >= LARGE:
+            return self.marginals([subscope])[0]
         partner, size = self.space.partner(self.scope, subscope)
         out = memory.allocate(size, 0.0)
         kernels.marginalise(self.values, *partner, out)
         return Table(self.space, subscope, out)
 
+    def marginals(self, subscopes: Sequence[Scope]) -> list[Table]:
+        """Return the marginals over several subscopes in one pass."""
+        space = self.space
+        space.control.check()
+        outputs = [Table(space, scope, memory.allocate(space.size(scope), 0.0)) for scope in subscopes]
+        contract_in_chunks(space.rows(self.scope, [self], outputs), 0, False, space.control.threads)
+        return outputs
+
     def multiply_in(self, other: Table) -> Table:
         """Multiply by `other`, whose scope lies within this one."""
-        kernels.multiply_in(self.values, *self.space.partner(self.scope, other.scope)[0], other.values)
-        return self
+        return self._multiply(other, self)
 
     def times(self, other: Table) -> Table:
         """Return the product with `other`, whose scope lies within this one."""
-        out = memory.allocate_unset(self.values.size)
-        kernels.multiply_to(self.values, *self.space.partner(self.scope, other.scope)[0], other.values, out)
-        return Table(self.space, self.scope, out)
+        return self._multiply(other, self.space.unset(self.scope))
+
+    def _multiply(self, other: Table, result: Table) -> Table:
+        """Write to `result` (perhaps this table) the product with `other`."""
+        (high, low, run, kind), _ = self.space.partner(self.scope, other.scope)
+
+        def part(blocks: slice) -> None:
+            length = low.size * run
+            entries = slice(blocks.start * length, blocks.stop * length)
+            if result is self:
+                kernels.multiply_in(self.values[entries], high[blocks], low, run, kind, other.values)
+            else:
+                kernels.multiply_to(
+                    self.values[entries], high[blocks], low, run, kind, other.values, result.values[entries]
+                )
+
+        self._in_parts(high.size, part)
+        return result
+
+    def _in_parts(self, count: int, function: Callable[[slice], Any]) -> list[Any]:
+        """Call a function for slices that make up range(count), on several threads if the table is large.
+
+        How it is cut depends on sizes alone, so sums over the parts do not depend on the number of threads.
+        """
+        if self.values.size < LARGE:
+            return [function(slice(0, count))]
+        self.space.control.check()
+        ends = [count * part // _PARTS for part in range(_PARTS + 1)]
+        parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
+        return run_all(parts, self.space.control.threads)
 
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
-        kernels.divide_in(self.values, divisor.values, zero_value)
+        self._in_parts(
+            self.values.size, lambda part: kernels.divide_in(self.values[part], divisor.values[part], zero_value)
+        )
         return self
 
     def divide_or_keep_in(self, divisor: Table, old: Table) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the entry of `old` is taken."""
-        kernels.divide_or_keep_in(self.values, divisor.values, old.values)
+        self._in_parts(
+            self.values.size,
+            lambda part: kernels.divide_or_keep_in(self.values[part], divisor.values[part], old.values[part]),
+        )
         return self
 
     def blend_in(self, old: Table, weight: float) -> Table:
         """Move only part of the way (geometrically) from `old` to this table."""
-        kernels.blend_in(self.values, old.values, weight)
+        self._in_parts(
+            self.values.size, lambda part: kernels.blend_in(self.values[part], old.values[part], weight)
+        )
         return self
 
     def reciprocal(self) -> Table:
@@ -150,24 +217,24 @@ class Table:
 
     def scale_in(self, factor: float) -> Table:
         """Multiply every entry by `factor`."""
-        kernels.scale_in(self.values, factor)
+        self._in_parts(self.values.size, lambda part: kernels.scale_in(self.values[part], factor))
         return self
 
     def normalise_in(self) -> float:
         """Scale to sum one and return the logarithm of the former sum (minus infinity: the table is all zero)."""
-        mass = kernels.total(self.values)
+        mass = math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part])))
         if mass <= 0.0:
             return -math.inf
         if mass < _SMALLEST_MASS:
             # One over it would overflow.
-            kernels.scale_in(self.values, 1.0 / _SMALLEST_MASS)
+            self.scale_in(1.0 / _SMALLEST_MASS)
             return math.log(_SMALLEST_MASS) + self.normalise_in()
-        kernels.scale_in(self.values, 1.0 / mass)
+        self.scale_in(1.0 / mass)
         return math.log(mass)
 
     def entropy(self) -> float:
         """Return the entropy in nats (of a table that sums to one)."""
-        return float(kernels.entropy(self.values))
+        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.entropy(self.values[part])))
 
     def entropy_without(self, variable: int) -> float:
         """Return the entropy in nats of the marginal over all other variables."""
@@ -177,15 +244,29 @@ class Table:
 
     def distance(self, other: Table) -> float:
         """Return the largest absolute difference to a table of the same scope."""
-        return float(kernels.largest_difference(self.values, other.values))
+        return float(
+            max(
+                self._in_parts(
+                    self.values.size,
+                    lambda part: kernels.largest_difference(self.values[part], other.values[part]),
+                )
+            )
+        )
 
     def extended(self, scope: Scope) -> Table:
         """Return the same function over a larger scope."""
         if scope == self.scope:
             return self.copy()
-        out = memory.allocate_unset(self.space.size(scope))
-        kernels.gather(*self.space.partner(scope, self.scope)[0], self.values, 0, out)
-        return Table(self.space, scope, out)
+        result = self.space.unset(scope)
+        (high, low, run, kind), _ = self.space.partner(scope, self.scope)
+
+        def part(blocks: slice) -> None:
+            length = low.size * run
+            entries = slice(blocks.start * length, blocks.stop * length)
+            kernels.gather(high[blocks], low, run, kind, self.values, 0, result.values[entries])
+
+        result._in_parts(high.size, part)
+        return result
 
 
 _SMALLEST_MASS = 2.0**-1000
