@@ -10,7 +10,7 @@ import pytest
 import ibia
 from ibia import examples
 from ibia.bench.__main__ import main
-from ibia.bench.accuracy import find_instances
+from ibia.bench.instances import find_instances
 from ibia.bench.report import average_by_family, read_rows
 from ibia.errors import InputError
 from ibia.formats import write_evidence, write_marginals, write_partition
