@@ -90,6 +90,7 @@ def summary_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each setting beside the automatic choice on the same instances."""
     answers: dict[str, dict[tuple[str, str], float]] = {}
     exact = {(row["family"], row["name"]) for row in rows if row.get("exact")}
+    exact -= {(row["family"], row["name"]) for row in rows if "error" not in row and not row["exact"]}
     for row in rows:
         instance = (row["family"], row["name"])
         if "error" not in row and instance not in exact:
