@@ -26,7 +26,7 @@ def data(tmp_path):
         (folder / family).mkdir(parents=True, exist_ok=True)
         ibia.write(model, folder / family / f"{name}.uai.xz")
         write_evidence(folder / family / f"{name}.evid", evidence)
-        result = ibia.infer(model, evidence)
+        result = ibia.infer(model, evidence, bound=20)
         marginals = list(result.marginals)
         if name == "wrong":
             marginals[0] = np.array([1.0, 0.0])

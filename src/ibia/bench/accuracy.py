@@ -87,7 +87,7 @@ def warm_up(choices: dict[str, Any] | None = None) -> None:
     model = examples.grid(4, 4, seed=1)
     # The order may be one that only Bayesian networks have.
     ibia.infer(model, **{**(choices or {}), "bound": 3.0, "reduce": 1.0, "order": "auto"})
-    ibia.infer(model)
+    ibia.infer(model, bound=20.0)
 
 
 def accuracy_job(data: Path, instance: Instance, choices: Choices) -> Job:
