@@ -5,6 +5,7 @@ Knows the public call of the package and the answers of the benchmark folder, no
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -79,15 +80,17 @@ _KEPT = (
 )
 
 
-def warm_up(choices: dict[str, Any] | None = None) -> None:
+def warm_up(choices: dict[str, Any] | None = None) -> Row:
     """Load the compiled code with a tiny model, too large and then small enough: that is not counted as inference."""
     import ibia
     from ibia import examples
 
+    began = time.perf_counter()
     model = examples.grid(4, 4, seed=1)
     # The order may be one that only Bayesian networks have.
     ibia.infer(model, **{**(choices or {}), "bound": 3.0, "reduce": 1.0, "order": "auto"})
     ibia.infer(model, bound=20.0)
+    return {"seconds": time.perf_counter() - began}
 
 
 def accuracy_job(data: Path, instance: Instance, choices: Choices) -> Job:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ibia.bench.accuracy import compare
-from ibia.bench.apart import Row
+from ibia.bench.apart import Row, compile_once
 from ibia.bench.instances import Instance
 from ibia.bench.options import add_json, add_selection, positive, selected
 from ibia.bench.report import append_row, label, mean, read_rows, row_key, short, write_json
@@ -100,6 +100,8 @@ def _command(options: argparse.Namespace) -> int:
             waiting.append(instance)
     if rows:
         print(f"{len(rows)} of {len(instances)} are in {options.out} already")
+    if waiting:
+        compile_once()
     print(_HEADER, flush=True)
     with ThreadPoolExecutor(max_workers=options.jobs) as pool:
         futures = [pool.submit(run, instance, trial) for instance in waiting]

@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from ibia.errors import IbiaError
 
-__all__ = ["Job", "Limits", "Row", "main", "peak_memory", "run_apart", "run_jobs"]
+__all__ = ["Job", "Limits", "Row", "compile_once", "main", "peak_memory", "run_apart", "run_jobs"]
 
 Row = dict[str, Any]
 
@@ -90,6 +91,7 @@ def run_jobs(
     report
         Called with each row as it is finished.
     """
+    compile_once()
     rows: dict[int, Row] = {}
     with ThreadPoolExecutor(max_workers=at_once) as pool:
         waiting = {pool.submit(run_apart, job, limits): number for number, job in enumerate(jobs)}
@@ -103,6 +105,12 @@ def run_jobs(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [rows[number] for number in range(len(jobs))]
+
+
+@cache
+def compile_once() -> None:
+    """Have the package compiled and kept on disk, so that no limit is spent on it."""
+    run_apart(Job("accuracy.warm_up", {}, {}), Limits())
 
 
 def run_apart(job: Job, limits: Limits) -> Row:
