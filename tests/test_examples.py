@@ -17,6 +17,8 @@ from ibia import examples
         lambda seed: examples.grid(3, 4, seed=seed),
         lambda seed: examples.diagnosis(5, 7, 2, seed=seed),
         lambda seed: examples.chain(6, 3, seed=seed),
+        lambda seed: examples.tree(9, 3, seed=seed),
+        lambda seed: examples.clique_chain(9, 4, seed=seed),
     ],
 )
 def test_the_seed_decides_the_model(make):
@@ -33,6 +35,19 @@ def test_grid_has_a_field_per_spin_and_a_coupling_per_pair():
     assert len(pairs) == 3 * 3 + 2 * 4
     assert len(model.factors) == 12 + len(pairs)
     assert all(abs(math.log(value)) <= 0.7 for factor in pairs for value in factor.values)
+
+
+def test_grid_is_the_same_as_ever():
+    # Documents show figures of grids by seed; this one was worked out by the first version of the generator.
+    model = examples.grid(2, 2, seed=3)
+    assert [factor.scope for factor in model.factors[4:]] == [(0, 1), (0, 2), (1, 3), (2, 3)]
+    random = np.random.default_rng(3)
+    fields = [random.uniform(-0.3, 0.3) for _ in range(4)]
+    couplings = [random.uniform(-1.0, 1.0) for _ in range(4)]
+    for factor, field in zip(model.factors[:4], fields, strict=True):
+        np.testing.assert_array_equal(factor.values, np.exp(field * np.array([-1.0, 1.0])))
+    for factor, coupling in zip(model.factors[4:], couplings, strict=True):
+        np.testing.assert_array_equal(factor.values, np.exp(coupling * np.array([1.0, -1.0, -1.0, 1.0])))
 
 
 def test_grid_of_one_spin_and_of_one_column():
@@ -76,9 +91,33 @@ def test_chain_marginals_are_matrix_products():
     np.testing.assert_allclose(result["step_4"], expected, atol=1e-12)
 
 
+def test_tree_rows_sum_to_one_and_every_variable_has_an_earlier_parent():
+    model = examples.tree(50, 3, seed=4)
+    assert model.kind == "bayes"
+    assert len(model.factors) == 50
+    for number, factor in enumerate(model.factors):
+        assert factor.scope[-1] == number
+        assert all(parent < number for parent in factor.scope[:-1])
+        np.testing.assert_allclose(factor.values.reshape(-1, 3).sum(axis=1), 1.0, atol=1e-15)
+    assert len({factor.scope[0] for factor in model.factors[1:]}) > 10
+    assert ibia.infer(model).log_z == pytest.approx(0.0, abs=1e-12)
+
+
+def test_cliques_of_a_chain_overlap_by_half_and_reach_the_end():
+    model = examples.clique_chain(11, 4)
+    assert [factor.scope[0] for factor in model.factors] == [0, 2, 4, 6, 7]
+    assert all(factor.scope == tuple(range(factor.scope[0], factor.scope[0] + 4)) for factor in model.factors)
+    assert examples.clique_chain(3, 8).factors[0].scope == (0, 1, 2)
+    assert len(examples.clique_chain(5, 1).factors) == 5
+
+
 @pytest.mark.parametrize(
     "make",
     [
+        lambda: examples.tree(0),
+        lambda: examples.tree(3, 0),
+        lambda: examples.clique_chain(0),
+        lambda: examples.clique_chain(3, 0),
         lambda: examples.grid(0, 3),
         lambda: examples.chain(0),
         lambda: examples.chain(2, 0),

@@ -5,15 +5,13 @@ Each is made by a function, the same for the same arguments. This module knows n
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ibia.errors import InputError
-from ibia.model import Model, Variable
+from ibia.model import Factor, Model, Variable
 
-__all__ = ["chain", "diagnosis", "grid", "student"]
+__all__ = ["chain", "clique_chain", "diagnosis", "grid", "student", "tree"]
 
 
 def student() -> Model:
@@ -78,17 +76,66 @@ def grid(rows: int, columns: int, coupling: float = 1.0, field: float = 0.3, see
     """
     _check_sizes(rows=rows, columns=columns)
     random = np.random.default_rng(seed)
-    places = list(itertools.product(range(rows), range(columns)))
-    number = {place: position for position, place in enumerate(places)}
     spins = np.array([-1.0, 1.0])
-    factors = [([number[place]], np.exp(random.uniform(-field, field) * spins)) for place in places]
-    for row, column in places:
-        for neighbour in ((row, column + 1), (row + 1, column)):
-            if neighbour in number:
-                strength = random.uniform(-coupling, coupling)
-                factors.append(([number[row, column], number[neighbour]], np.exp(strength * np.outer(spins, spins))))
-    variables = [Variable(f"spin_{row}_{column}", 2, ("down", "up")) for row, column in places]
-    return Model.from_arrays(variables, factors, kind="markov", name=f"{rows} by {columns} grid")
+    numbers = np.arange(rows * columns).reshape(rows, columns)
+    right = np.column_stack([numbers[:, :-1].ravel(), numbers[:, 1:].ravel()])
+    below = np.column_stack([numbers[:-1].ravel(), numbers[1:].ravel()])
+    pairs = np.concatenate([right, below])
+    # Spin by spin, to the right before down: the seeds of published figures count on it.
+    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    fields = random.uniform(-field, field, size=numbers.size)
+    strengths = random.uniform(-coupling, coupling, size=len(pairs))
+    factors = _factors(numbers.reshape(-1, 1), np.exp(fields[:, None] * spins))
+    factors += _factors(pairs, np.exp(strengths[:, None] * np.outer(spins, spins).ravel()))
+    variables = [
+        Variable(f"spin_{row}_{column}", 2, ("down", "up")) for row in range(rows) for column in range(columns)
+    ]
+    return Model(tuple(variables), tuple(factors), kind="markov", name=f"{rows} by {columns} grid")
+
+
+def tree(size: int, states: int = 3, seed: int = 0) -> Model:
+    """Return a Bayesian network in which each variable depends on one of those before it, any of them.
+
+    Parameters
+    ----------
+    size
+        Number of variables, named node_0 (the root), node_1, ...
+    states
+        Number of states of each.
+    seed
+        Of the random parents and tables.
+    """
+    _check_sizes(size=size, states=states)
+    random = np.random.default_rng(seed)
+    children = np.arange(1, size)
+    parents = (random.random(size - 1) * children).astype(np.int64)
+    rows = random.dirichlet(np.ones(states), size=1 + (size - 1) * states)
+    factors = _factors(np.zeros((1, 1), dtype=np.int64), rows[:1])
+    factors += _factors(np.column_stack([parents, children]), rows[1:].reshape(size - 1, states * states))
+    variables = [Variable(f"node_{number}", states) for number in range(size)]
+    return Model(tuple(variables), tuple(factors), kind="bayes", name=f"tree of {size}")
+
+
+def clique_chain(size: int, width: int = 8, seed: int = 0) -> Model:
+    """Return a Markov network of binary variables in a row, cut into cliques that overlap by half.
+
+    Parameters
+    ----------
+    size
+        Number of variables, named place_0, place_1, ...
+    width
+        Number of variables in a clique; each clique has a factor without any structure.
+    seed
+        Of the random tables.
+    """
+    _check_sizes(size=size, width=width)
+    width = min(width, size)
+    # The last clique is moved forward to end where the row ends.
+    firsts = np.unique(np.append(np.arange(0, size - width + 1, max(1, width // 2)), size - width))
+    tables = np.exp(np.random.default_rng(seed).uniform(-1.0, 1.0, size=(firsts.size, 2**width)))
+    variables = [Variable(f"place_{number}", 2) for number in range(size)]
+    factors = _factors(firsts[:, None] + np.arange(width), tables)
+    return Model(tuple(variables), tuple(factors), kind="markov", name=f"chain of {size} in cliques of {width}")
 
 
 def diagnosis(diseases: int = 20, findings: int = 40, parents: int = 3, seed: int = 0) -> Model:
@@ -124,6 +171,12 @@ def diagnosis(diseases: int = 20, findings: int = 40, parents: int = 3, seed: in
             absent = absent * inhibited.reshape([2 if other == axis else 1 for other in range(parents)])
         factors.append(([*causes, diseases + number], np.stack([absent, 1.0 - absent], axis=-1)))
     return Model.from_arrays(variables, factors, kind="bayes", name=f"{diseases} diseases, {findings} findings")
+
+
+def _factors(scopes: NDArray[np.int64], tables: NDArray[np.float64]) -> list[Factor]:
+    """Return a factor for each row of scopes and of tables; all share the memory of the latter."""
+    tables.setflags(write=False)
+    return [Factor(tuple(scope), table) for scope, table in zip(scopes.tolist(), tables, strict=True)]
 
 
 def _check_sizes(**sizes: int) -> None:

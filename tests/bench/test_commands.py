@@ -1,4 +1,4 @@
-"""The commands of ``python -m ibia.bench`` on a benchmark folder of tiny models, one of them with a wrong answer."""
+"""The commands kernels, accuracy and table of ``python -m ibia.bench`` on a benchmark folder of tiny models."""
 
 from __future__ import annotations
 
@@ -7,46 +7,21 @@ import json
 import numpy as np
 import pytest
 
-import ibia
 from ibia import examples
 from ibia.bench.__main__ import main
-from ibia.bench.accuracy import find_instances
+from ibia.bench.instances import find_instance, find_instances
 from ibia.bench.report import average_by_family, read_rows
 from ibia.errors import InputError
-from ibia.formats import write_evidence, write_marginals, write_partition
-
-HEADER = "family,name,kind,n_vars,n_factors,max_card,n_evidence,minfill_width,size,reference,log10Z,source\n"
 
 
-@pytest.fixture
-def data(tmp_path):
-    """Make a folder: an exact answer, an answer that is off by a known amount, a model without reference."""
-    folder = tmp_path / "data"
-    (folder / "Toys").mkdir(parents=True)
-    model = examples.student()
-    for name, evidence in (("right", {3: 1}), ("wrong", {}), ("open", {})):
-        ibia.write(model, folder / "Toys" / f"{name}.uai.xz")
-        write_evidence(folder / "Toys" / f"{name}.evid", evidence)
-        result = ibia.infer(model, evidence)
-        marginals = list(result.marginals)
-        if name == "wrong":
-            marginals[0] = np.array([1.0, 0.0])
-        if name != "open":
-            write_marginals(folder / "Toys" / f"{name}.MAR.xz", marginals)
-            write_partition(folder / "Toys" / f"{name}.PR", result.log10_z + (0.5 if name == "wrong" else 0.0))
-    (folder / "index.csv").write_text(
-        HEADER
-        + "Toys,right,BAYES,5,5,3,1,3,small,exact,0,uai2014 MAR+PR\n"
-        + 'Toys,wrong,BAYES,5,5,3,0,3,small,exact,0,"somewhere, else"\n'
-        + "Toys,open,BAYES,5,5,3,0,3,large,none,,uai2014 PR\n"
-    )
-    return folder
-
-
-def test_only_instances_with_reference_marginals_are_found(data):
-    assert [instance.name for instance in find_instances(data)] == ["right", "wrong"]
+def test_instances_are_found_by_family_name_and_source(data):
+    assert [instance.name for instance in find_instances(data)] == ["right", "wrong", "open", "spins"]
+    assert [instance.name for instance in find_instances(data) if not instance.has_marginals] == ["open"]
     assert [instance.name for instance in find_instances(data, only_uai2014=True)] == ["right"]
     assert [instance.name for instance in find_instances(data, ["Toys"], ["wrong"])] == ["wrong"]
+    assert find_instance(data, "Spins", "spins").width == 6
+    with pytest.raises(InputError, match="no instance right in family Spins"):
+        find_instance(data, "Spins", "right")
 
 
 def test_unknown_families_and_folders_are_sentences(data, tmp_path):
@@ -58,7 +33,8 @@ def test_unknown_families_and_folders_are_sentences(data, tmp_path):
 
 def test_accuracy_writes_a_row_for_each_and_table_averages_them(data, tmp_path, capsys):
     out = tmp_path / "ours.jsonl"
-    assert main(["accuracy", "--data", str(data), "--out", str(out), "--jobs", "2", "--bound", "10"]) == 0
+    arguments = ["accuracy", "--data", str(data), "--family", "Toys", "--out", str(out), "--jobs", "2", "--bound", "10"]
+    assert main(arguments) == 0
     printed = capsys.readouterr().out
     assert "right" in printed
     assert "HD_max" in printed
@@ -87,7 +63,7 @@ def test_accuracy_writes_a_row_for_each_and_table_averages_them(data, tmp_path, 
 def test_a_failing_instance_is_a_row_and_not_the_end(data, tmp_path, capsys):
     (data / "Toys" / "right.uai.xz").write_bytes(b"nonsense")
     out = tmp_path / "ours.jsonl"
-    assert main(["accuracy", "--data", str(data), "--out", str(out)]) == 0
+    assert main(["accuracy", "--data", str(data), "--family", "Toys", "--out", str(out)]) == 0
     rows = {row["name"]: row for row in read_rows(out)}
     assert "right.uai.xz" in rows["right"]["error"]
     assert "hd_max" in rows["wrong"]
@@ -96,7 +72,7 @@ def test_a_failing_instance_is_a_row_and_not_the_end(data, tmp_path, capsys):
 
 def test_a_slow_instance_is_stopped(data, tmp_path):
     out = tmp_path / "ours.jsonl"
-    main(["accuracy", "--data", str(data), "--instance", "right", "--limit-seconds", "0.01", "--out", str(out)])
+    main(["accuracy", "--data", str(data), "--only", "right", "--limit-seconds", "0.01", "--out", str(out)])
     (row,) = read_rows(out)
     assert "stopped" in row["error"]
 

@@ -1,4 +1,4 @@
-"""The commands of ``python -m ibia.bench``: kernels, accuracy, table.
+"""The commands of ``python -m ibia.bench``: kernels, accuracy, table, and those of the modules in `_MODULES`.
 
 Reads the command line and prints; what is measured and how stands in the other modules of this folder.
 """
@@ -6,14 +6,18 @@ Reads the command line and prints; what is measured and how stands in the other 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
+from ibia.bench import anytime, exact, growth, memory, portfolio, split, threads
+from ibia.bench.apart import Row
+from ibia.bench.options import add_json, add_limits, add_selection, limits, positive, reduction, selected
 from ibia.errors import IbiaError, InputError
 
 __all__ = ["main"]
+
+# Each adds a command of its own name.
+_MODULES = (exact, split, growth, threads, memory, anytime, portfolio)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,21 +41,18 @@ def _parser() -> argparse.ArgumentParser:
     kernels = commands.add_parser("kernels", help="time of the table operations against a memory copy")
     kernels.add_argument("--smallest", type=int, default=10, metavar="BITS", help="smallest table (default: 2^10)")
     kernels.add_argument("--largest", type=int, default=24, metavar="BITS", help="largest table (default: 2^24)")
-    kernels.add_argument("--json", type=Path, metavar="FILE", help="write the measurements here too")
+    add_json(kernels)
     kernels.set_defaults(command=_kernels)
 
     accuracy = commands.add_parser("accuracy", help="errors and times on models with known answers")
-    accuracy.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with index.csv")
-    accuracy.add_argument("--family", nargs="+", action="extend", default=[], help="only these families")
-    accuracy.add_argument("--instance", nargs="+", action="extend", default=[], metavar="NAME", help="only these")
-    accuracy.add_argument("--only-uai2014", action="store_true", help="only marginals problems of UAI-2014")
+    add_selection(accuracy)
     accuracy.add_argument("--bound", type=float, default=20.0, metavar="BITS")
-    accuracy.add_argument("--reduce", type=_reduce, metavar="BITS|demand")
+    accuracy.add_argument("--reduce", type=reduction, metavar="BITS|demand")
     accuracy.add_argument("--loss", default="kl")
     accuracy.add_argument("--update", default="sweeps")
     accuracy.add_argument("--order", default="auto")
-    accuracy.add_argument("--jobs", type=_positive, default=1, help="processes at the same time (default: 1)")
-    accuracy.add_argument("--limit-seconds", type=float, metavar="S", help="stop an instance after this time")
+    accuracy.add_argument("--jobs", type=positive, default=1, help="processes at the same time (default: 1)")
+    add_limits(accuracy)
     accuracy.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON for each instance")
     accuracy.set_defaults(command=_accuracy)
 
@@ -60,56 +61,35 @@ def _parser() -> argparse.ArgumentParser:
     table.add_argument("--only-uai2014", action="store_true", help="only marginals problems of UAI-2014")
     table.set_defaults(command=_table)
 
-    instance = commands.add_parser("instance", help="solve one model and print its row of results")
-    instance.add_argument("family")
-    instance.add_argument("name")
-    instance.add_argument("--data", type=Path, required=True, metavar="DIR")
-    instance.add_argument("--choices", default="{}", metavar="JSON", help='options, as in {"bound": 15}')
-    instance.set_defaults(command=_instance)
+    for module in _MODULES:
+        module.add_command(commands)
     return parser
-
-
-def _reduce(text: str) -> float | str:
-    return text if text == "demand" else float(text)
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
 
 
 def _kernels(options: argparse.Namespace) -> int:
     from ibia.bench.kernels import measure, print_measurements
+    from ibia.bench.report import write_json
 
     if not 1 <= options.smallest <= options.largest <= 30:
         raise InputError("expected 1 ≤ smallest ≤ largest ≤ 30 bits")
     measurements = list(print_measurements(measure(range(options.smallest, options.largest + 1, 2))))
-    if options.json:
-        _write_json(options.json, [{**vars(entry), "ratio": entry.ratio} for entry in measurements])
+    write_json(options.json, [{**vars(entry), "ratio": entry.ratio} for entry in measurements])
     return 0
 
 
 def _accuracy(options: argparse.Namespace) -> int:
-    from ibia.bench.accuracy import Choices, Row, find_instances, run_instances
-    from ibia.bench.report import HEADER, family_lines, instance_line
+    from ibia.bench.accuracy import Choices, run_instances
+    from ibia.bench.report import HEADER, append_row, family_lines, instance_line
 
     choices = Choices(options.bound, options.reduce, options.loss, options.update, options.order)
-    instances = find_instances(options.data, options.family, options.instance, only_uai2014=options.only_uai2014)
-    if not instances:
-        raise InputError("no instance with reference marginals is left by these options")
+    instances = selected(options, with_marginals=True)
 
     def report(row: Row) -> None:
         print(instance_line(row), flush=True)
-        if options.out:
-            with open(options.out, "a", encoding="utf-8") as stream:
-                stream.write(json.dumps(row) + "\n")
+        append_row(options.out, row)
 
     print(HEADER, flush=True)
-    rows = run_instances(
-        options.data, instances, choices, jobs=options.jobs, limit_seconds=options.limit_seconds, report=report
-    )
+    rows = run_instances(options.data, instances, choices, jobs=options.jobs, limits=limits(options), report=report)
     print("", *family_lines(rows), sep="\n")
     return 0
 
@@ -123,18 +103,6 @@ def _table(options: argparse.Namespace) -> int:
         runs.append((path.stem, rows))
     print(markdown(runs))
     return 0
-
-
-def _instance(options: argparse.Namespace) -> int:
-    from ibia.bench.accuracy import instance_main
-
-    return instance_main(options.data, options.family, options.name, options.choices)
-
-
-def _write_json(path: Path, data: Any) -> None:
-    from ibia.formats.text import write_text
-
-    write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,22 @@ from typing import Any
 
 from ibia.errors import InputError
 
-__all__ = ["HEADER", "FamilyAverage", "average_by_family", "family_lines", "instance_line", "markdown", "read_rows"]
+__all__ = [
+    "HEADER",
+    "FamilyAverage",
+    "append_row",
+    "average_by_family",
+    "family_lines",
+    "geometric_mean",
+    "instance_line",
+    "label",
+    "markdown",
+    "mean",
+    "read_rows",
+    "row_key",
+    "short",
+    "write_json",
+]
 
 Row = dict[str, Any]
 
@@ -52,23 +67,45 @@ class FamilyAverage:
 
 def instance_line(row: Row) -> str:
     """Return the line of an instance under `HEADER`."""
-    label = f"{row['family']:<12}{row['name']:<28}"
     if "error" in row:
-        return f"{label} failed: {row['error']}"
+        return f"{label(row)} failed: {row['error']}"
     return (
-        f"{label}{_short(row['hd_avg']):>9}{_short(row['hd_max']):>9}{_short(row['largest_absolute_error']):>9}"
-        f"{_short(row['delta_log10_z']):>11}{'exact' if row['exact'] else _short(row['error_estimate']):>10}"
-        f"{_short(row['loss_nats']):>9}{row['steps']:>6}{row['max_clique_bits']:>6.1f}{row['seconds']:>9.2f}"
+        f"{label(row)}{short(row['hd_avg']):>9}{short(row['hd_max']):>9}{short(row['largest_absolute_error']):>9}"
+        f"{short(row['delta_log10_z']):>11}{'exact' if row['exact'] else short(row['error_estimate']):>10}"
+        f"{short(row['loss_nats']):>9}{row['steps']:>6}{row['max_clique_bits']:>6.1f}{row['seconds']:>9.2f}"
         f"{row['peak_memory_bytes'] / 2**20:>7.0f}  {' '.join(row['orders'])}"
     )
 
 
-def _short(value: float | None) -> str:
+def label(row: Row) -> str:
+    """Return the beginning of an instance's line."""
+    return f"{row['family']:<12}{row['name']:<28}"
+
+
+def short(value: float | None) -> str:
+    """Return an error in a few characters."""
     if value is None:
         return "–"
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}" if abs(value) < 1000 else f"{value:.3g}"
     return f"{value:.0e}"
+
+
+def mean(values: Iterable[float]) -> float:
+    """Return the arithmetic mean, not a number if there is no value."""
+    known = list(values)
+    return math.fsum(known) / len(known) if known else math.nan
+
+
+def geometric_mean(values: Iterable[float], floor: float = 0.0) -> float:
+    """Return the geometric mean, not a number if there is no value.
+
+    Parameters
+    ----------
+    floor
+        Added to every value and taken off the mean, so that a zero does not decide alone.
+    """
+    return math.exp(mean(math.log(value + floor) for value in values)) - floor
 
 
 def average_by_family(rows: Iterable[Row]) -> list[FamilyAverage]:
@@ -87,8 +124,8 @@ def average_by_family(rows: Iterable[Row]) -> list[FamilyAverage]:
                 count,
                 len(members) - count,
                 sum(1 for row in answered if row["exact"]),
-                math.fsum(row["hd_avg"] for row in answered) / count if count else math.nan,
-                math.fsum(row["hd_max"] for row in answered) / count if count else math.nan,
+                mean(row["hd_avg"] for row in answered),
+                mean(row["hd_max"] for row in answered),
                 max(differences, default=math.nan),
                 math.fsum(row["seconds"] for row in answered),
             )
@@ -123,11 +160,31 @@ def read_rows(path: Path) -> list[Row]:
             continue
         try:
             row = json.loads(line)
-            key = json.dumps([row["family"], row["name"], row["settings"]])
+            key = row_key(row)
         except (ValueError, KeyError, TypeError):
             raise InputError(f"{path}, line {number}: not a row of results (an object of JSON).") from None
         rows[key] = row
     return list(rows.values())
+
+
+def row_key(row: Row) -> str:
+    """Return what tells rows apart: instance and settings."""
+    return json.dumps([row["family"], row["name"], row["settings"]])
+
+
+def append_row(path: Path | None, row: Row) -> None:
+    """Append a row to a results file, if there is to be one."""
+    if path is not None:
+        with open(path, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(row) + "\n")
+
+
+def write_json(path: Path | None, data: Any) -> None:
+    """Write measurements as one JSON document, if there is to be one."""
+    from ibia.formats.text import write_text
+
+    if path is not None:
+        write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 def markdown(runs: Sequence[tuple[str, Sequence[Row]]]) -> str:

@@ -1,0 +1,119 @@
+"""pyAgrum as a peer: the same model built through its interface, solved by its exact engines.
+
+Its reader of UAI files is not used: it swaps parents and rounds tables to single precision. pyAgrum is optional (the
+extra `pyagrum`) and imported only here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.errors import UnavailableError
+from ibia.model import Model
+
+__all__ = ["Peer", "import_pyagrum"]
+
+# Rows of some files sum to one only to a few digits.
+_ROUNDING = 1e-4
+
+
+def import_pyagrum() -> Any:
+    """Return the module; where it is missing, say what to do."""
+    try:
+        return importlib.import_module("pyagrum")
+    except ImportError:
+        raise UnavailableError("pyAgrum is not installed; pip install 'ibia[pyagrum]' brings it.") from None
+
+
+class Peer:
+    """A model as pyAgrum has it.
+
+    Bayesian networks are solved by lazy propagation, all others by Shafer–Shenoy propagation; so are networks whose
+    rows do not sum to one (evidence is baked into some files), for which lazy propagation would be wrong.
+
+    Attributes
+    ----------
+    engine
+        Name of the engine.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self._pyagrum = import_pyagrum()
+        self._pyagrum.setNumberOfThreads(1)
+        self._count = len(model.variables)
+        bayesian = _is_normalised(model)
+        self.engine = "LazyPropagation" if bayesian else "ShaferShenoyMRFInference"
+        self._model = self._bayesian(model) if bayesian else self._markov(model)
+
+    def solve(self, evidence: Mapping[int, int]) -> list[Any]:
+        """Return the posteriors of all variables, as pyAgrum has them."""
+        engine = getattr(self._pyagrum, self.engine)(self._model)
+        engine.setNumberOfThreads(1)
+        if evidence:
+            engine.setEvidence(dict(evidence))
+        engine.makeInference()
+        return [engine.posterior(variable) for variable in range(self._count)]
+
+    @staticmethod
+    def arrays(posteriors: list[Any]) -> list[NDArray[np.float64]]:
+        """Return posteriors as arrays."""
+        return [np.asarray(posterior.toarray(), dtype=np.float64).reshape(-1) for posterior in posteriors]
+
+    def _bayesian(self, model: Model) -> Any:
+        network = self._pyagrum.BayesNet()
+        self._add_variables(network, model)
+        for factor in model.factors:
+            # The first variable of its tables, the child, varies fastest, then the parents in the order of their arcs.
+            for parent in reversed(factor.scope[:-1]):
+                network.addArc(parent, factor.scope[-1])
+            network.cpt(factor.scope[-1]).fillWith(factor.values.tolist())
+        return network
+
+    def _markov(self, model: Model) -> Any:
+        network = self._pyagrum.MarkovRandomField()
+        self._add_variables(network, model)
+        for scope, values in _merged(model).items():
+            tensor = self._pyagrum.Tensor()
+            for variable in reversed(scope):
+                tensor.add(network.variable(variable))
+            tensor.fillWith(values.tolist())
+            network.addFactor(tensor)
+        return network
+
+    def _add_variables(self, network: Any, model: Model) -> None:
+        for number, cardinality in enumerate(model.cardinalities):
+            network.add(self._pyagrum.RangeVariable(f"X{number}", "", 0, cardinality - 1))
+
+
+def _is_normalised(model: Model) -> bool:
+    """Tell whether a model is a Bayesian network in which every variable has a table whose rows sum to one."""
+    if model.kind != "bayes" or len(model.factors) != len(model.variables):
+        return False
+    return all(
+        np.abs(factor.values.reshape(-1, model.cardinalities[factor.scope[-1]]).sum(axis=1) - 1.0).max() <= _ROUNDING
+        for factor in model.factors
+    )
+
+
+def _merged(model: Model) -> dict[tuple[int, ...], NDArray[np.float64]]:
+    """Return the tables by sorted scope, each scaled to a largest entry of one.
+
+    pyAgrum takes one table for each set of variables, wants every variable in one, and overflows on large products.
+    """
+    tables: dict[tuple[int, ...], NDArray[np.float64]] = {}
+    for factor in model.factors:
+        shape = [model.cardinalities[variable] for variable in factor.scope]
+        axes = sorted(range(len(shape)), key=factor.scope.__getitem__)
+        values = factor.values.reshape(shape).transpose(axes).reshape(-1)
+        scope = tuple(factor.scope[axis] for axis in axes)
+        if scope:
+            values = tables[scope] * values if scope in tables else values
+            tables[scope] = values / (values.max() or 1.0)
+    for variable in set(range(len(model.variables))).difference(*tables):
+        tables[(variable,)] = np.ones(model.cardinalities[variable])
+    return tables
