@@ -12,21 +12,25 @@ from dataclasses import dataclass, field
 
 from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest, check_reduction
-from ibia.forest.forest import Forest, edge
+from ibia.forest.forest import Forest
 from ibia.prepare import Problem
-from ibia.steps.build import Growth, grow
+from ibia.steps.build import Growth, Refusals, grow
 from ibia.steps.exact import Core, marginalise_exactly, replay
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
+from ibia.steps.reduced import ReducedTrees, message_number
 from ibia.tables import Scope, Space, Table
 
-__all__ = ["Messages", "Settings", "Step", "forward"]
+__all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
 
 _EPSILON = 1e-9
 # Tables of steps are kept for the way back while they take no more than this; others are computed again
 # (docs/decisions.md).
 _KEPT_BYTES = 2.0**30
 _KEPT_SHARE = 0.25
+# A step makes room for the next factor, and for one more for every so many cliques, so that the number of steps does
+# not grow with the size of the model.
+_CLIQUES_PER_FACTOR = 128
 
 
 @dataclass(frozen=True)
@@ -44,8 +48,8 @@ class Settings:
         Name of the loss rule.
     restarts
         Further triangulations with random ties when a batch of factors does not fit at first.
-    patience
-        A step is complete when this many factors in a row did not fit.
+    effort
+        A step is complete when looking for factors that fit has cost so many times what its tables cost.
     check
         Check every forest as it is made (slow; for tests and for hunting defects).
     """
@@ -54,7 +58,7 @@ class Settings:
     reduce: float | None = 1.0
     loss: str = "kl"
     restarts: int = 3
-    patience: int = 1000
+    effort: float = 4.0
     check: bool = False
 
 
@@ -68,15 +72,12 @@ class Messages:
         Clique of the core → its reduced scope. Cliques that ended up inside a neighbour are left out.
     parents
         Clique → its parent in the reduced tree and the variables they share (−1 and none for roots).
-    edges
-        The reduced trees.
     tables
         Clique → f(scope | shared with parent); the product over cliques is the distribution of CTF_k,a.
     """
 
     scopes: dict[int, Scope]
     parents: dict[int, tuple[int, Scope]]
-    edges: list[tuple[int, int, Scope]]
     tables: dict[int, Table] = field(default_factory=dict)
 
 
@@ -94,6 +95,8 @@ class Step:
         Entries of all clique tables: what the step costs.
     before
         Messages of the former step, which this one started with.
+    bytes
+        Memory of the tables that can be computed again, when last measured.
     """
 
     forest: Forest
@@ -109,12 +112,12 @@ class Step:
     location: dict[int, int] = field(default_factory=dict)
     entries: float = 0.0
     before: Messages | None = None
+    bytes: int = 0
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the tables that `release` would drop."""
+    def measure(self) -> None:
+        """Count the bytes of the tables that `release` would drop."""
         tables = {id(table): table for table in self._tables()}
-        return sum(table.values.nbytes for table in tables.values())
+        self.bytes = sum(table.values.nbytes for table in tables.values())
 
     def _tables(self) -> Iterator[Table]:
         yield from self.forest.beliefs.values()
@@ -126,6 +129,7 @@ class Step:
 
     def release(self) -> None:
         """Drop the tables of the forest and its core; `ensure` computes them again."""
+        self.bytes = 0
         self.forest.clear_tables()
         if self.core is not None:
             self.core.clear_tables()
@@ -142,11 +146,6 @@ class Step:
     def loss(self) -> float:
         """Nats lost by the local marginalisations after this step."""
         return self.reduction.loss if self.reduction else 0.0
-
-
-def message_number(clique: int) -> int:
-    """Return the potential number that stands for the message of a clique of the former step."""
-    return -1 - clique
 
 
 def potentials_of(
@@ -166,44 +165,13 @@ def keep_within(steps: list[Step], space: Space) -> None:
     The way back starts at the last step, so the first ones are needed last.
     """
     allowed = min(_KEPT_BYTES, _KEPT_SHARE * space.control.memory)
-    held = [step.bytes for step in steps]
-    for step, size in zip(steps[:-1], held, strict=False):
-        if sum(held) <= allowed:
+    steps[-1].measure()
+    held = sum(step.bytes for step in steps)
+    for step in steps[:-1]:
+        if held <= allowed:
             break
+        held -= step.bytes
         step.release()
-        held[held.index(size)] = 0
-
-
-def reduced_trees(core: Core, reduction: Reduction) -> Messages:
-    """Return the trees of the reduced cliques, without those that lie inside a neighbour."""
-    scopes = dict(reduction.scopes)
-    neighbours: dict[int, dict[int, Scope]] = {
-        clique: {neighbour: reduction.sepsets[edge(clique, neighbour)] for neighbour in sepsets}
-        for clique, sepsets in core.forest.neighbours.items()
-    }
-    waiting = list(scopes)
-    while waiting:
-        clique = waiting.pop()
-        if clique not in scopes:
-            continue
-        host = next((n for n, sepset in neighbours[clique].items() if len(sepset) == len(scopes[clique])), None)
-        if host is None:
-            continue
-        for neighbour, sepset in neighbours.pop(clique).items():
-            del neighbours[neighbour][clique]
-            if neighbour != host:
-                neighbours[neighbour][host] = sepset
-                neighbours[host][neighbour] = sepset
-        del scopes[clique]
-        waiting.append(host)
-    trees = Forest()
-    trees.scopes = scopes
-    trees.neighbours = neighbours
-    parents: dict[int, tuple[int, Scope]] = {}
-    for tree in trees.trees():
-        for clique, parent in tree:
-            parents[clique] = (parent, neighbours[clique][parent] if parent >= 0 else ())
-    return Messages(scopes, parents, list(trees.edges()))
 
 
 def conditionals(messages: Messages, beliefs: dict[int, Table]) -> dict[int, Table]:
@@ -249,49 +217,45 @@ def forward(
     total = len(remaining)
     steps: list[Step] = []
     messages: Messages | None = None
+    refusals = Refusals()
+    growth = Growth(space, refusals)
     while remaining:
         started = time.perf_counter()
-        growth = Growth(space)
-        if messages is not None:
-            _start(growth, messages)
         bound = settings.bound
         before = len(remaining)
         if messages is None and problem.width <= bound + _EPSILON:
-            growth.replace(set(), [], problem.tree, remaining)
+            growth.plant(problem.tree, remaining)
             remaining = []
         else:
             remaining = grow(
-                growth,
-                remaining,
-                bound,
-                restarts=settings.restarts,
-                patience=settings.patience,
-                children=children,
+                growth, remaining, bound, restarts=settings.restarts, effort=settings.effort, children=children
             )
         while len(remaining) == before:
             # Nothing fits although factors remain: raise the bound for this step until one does.
             bound += 1.0
             if growth.try_add(remaining[:1], bound, settings.restarts):
                 remaining = remaining[1:]
-        forest = growth.forest
-        log_z = calibrate(forest, space, potentials_of(growth.contents, problem.factors, messages))
-        largest = max((space.bits(scope) for scope in forest.scopes.values()), default=0.0)
+        forest, contents = growth.forest, growth.contents
+        log_z = calibrate(forest, space, potentials_of(contents, problem.factors, messages))
+        largest = max(growth.bits.values(), default=0.0)
         # A clique that could not be reduced may exceed the bound too: the step says so.
-        step = Step(forest, growth.contents, log_z, before - len(remaining), max(bound, largest))
+        step = Step(forest, contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
         step.before = messages
         step.entries = float(sum(belief.values.size for belief in forest.beliefs.values()))
         if settings.check:
             check_forest(forest, space, step.bound)
-        step.location = {
-            potential: clique for clique, inside in growth.contents.items() for potential in inside
-        }
+        step.location = {potential: clique for clique, inside in contents.items() for potential in inside}
         if remaining:
-            step.core, step.reduction, messages = _approximate(forest, remaining, settings, space)
+            refusals.next_step()
+            interface = {variable for _, scope in remaining for variable in scope}
+            step.core, step.reduction, trees = _approximate(forest, remaining, interface, settings, refusals, space)
+            growth = trees.growth
             if settings.check:
-                interface = {variable for _, scope in remaining for variable in scope}
                 check_forest(step.core.forest, space)
                 check_reduction(step.core.forest, step.reduction, interface)
+                check_forest(growth.forest, space)
+            messages = Messages(*trees.messages())
             messages.tables = conditionals(messages, step.core.forest.beliefs)
             step.messages = messages
         step.seconds = time.perf_counter() - started
@@ -303,10 +267,14 @@ def forward(
 
 
 def _approximate(
-    forest: Forest, remaining: list[tuple[int, Scope]], settings: Settings, space: Space
-) -> tuple[Core, Reduction, Messages]:
-    """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factor has room."""
-    interface = {variable for _, scope in remaining for variable in scope}
+    forest: Forest,
+    remaining: list[tuple[int, Scope]],
+    interface: set[int],
+    settings: Settings,
+    refusals: Refusals,
+    space: Space,
+) -> tuple[Core, Reduction, ReducedTrees]:
+    """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factors have room."""
     limit = settings.bound - (settings.reduce or 0.0)
     core = marginalise_exactly(forest, interface, limit, space)
     reducer = LocalReducer(
@@ -314,30 +282,42 @@ def _approximate(
     )
     # Cliques of a step whose bound had to be raised come back within it, also when reduction is demand-driven.
     reducer.reduce(dict.fromkeys(core.forest.scopes, limit))
-    # A factor that is too large by itself needs a higher bound; no reduction makes room for it.
-    hopeless = space.bits(remaining[0][1]) > settings.bound + _EPSILON
-    while True:
-        reduction = reducer.reduction()
-        messages = reduced_trees(core, reduction)
-        growth = Growth(space)
-        numbers = _start(growth, messages)
-        if hopeless or growth.try_add(remaining[:1], settings.bound, settings.restarts):
-            return core, reduction, messages
+    trees = ReducedTrees(reducer, refusals)
+    _make_room(trees, remaining, settings)
+    return core, reducer.reduction(), trees
+
+
+def _make_room(trees: ReducedTrees, remaining: list[tuple[int, Scope]], settings: Settings) -> None:
+    """Reduce the trees further until the next factor fits, and, in large forests, others far from it and each other."""
+    growth = trees.growth
+    claimed: set[int] = set()
+    wanted = 1 + len(growth.bits) // _CLIQUES_PER_FACTOR
+    for _, scope in remaining:
+        if wanted == 0 or growth.spent > settings.effort * growth.allowance():
+            break
+        # A factor that is too large by itself needs a higher bound; no reduction makes room for it.
+        if growth.space.bits(scope) <= settings.bound + _EPSILON:
+            region = growth.region([scope])
+            if claimed.isdisjoint(region):
+                wanted -= _make_room_for(trees, scope, region, settings)
+                claimed.update(growth.region([scope]))
+        elif not claimed:
+            break
+
+
+def _make_room_for(trees: ReducedTrees, scope: Scope, region: set[int], settings: Settings) -> bool:
+    """Reduce the cliques around one factor until it fits or nothing can shrink; return whether that was needed."""
+    growth = trees.growth
+    needed = False
+    while not growth.fits(scope, settings.bound, settings.restarts):
+        needed = True
         # The cliques in the way shrink by one variable, the largest first, until there is room.
-        region = growth.region(scope for _, scope in remaining[:1])
-        sizes = {clique: space.bits(messages.scopes[clique]) for clique, number in numbers.items() if number in region}
+        sizes = {trees.cliques[number]: growth.bits[number] for number in region}
         largest = max(sizes.values(), default=0.0)
         limits = {clique: largest - 1e-6 for clique, size in sizes.items() if size > largest - 1e-3}
-        if not reducer.reduce(limits):
-            return core, reduction, messages
-
-
-def _start(growth: Growth, messages: Messages) -> dict[int, int]:
-    """Begin a step with the reduced trees of the former one; return the number of each clique."""
-    numbers = {}
-    for clique, scope in messages.scopes.items():
-        numbers[clique] = growth.add_clique(scope)
-        growth.place(message_number(clique), scope, numbers[clique])
-    for first, second, sepset in messages.edges:
-        growth.forest.connect(numbers[first], numbers[second], sepset)
-    return numbers
+        removals = trees.reducer.reduce(limits)
+        if not removals:
+            break
+        trees.update(removals)
+        region = growth.region([scope])
+    return needed

@@ -38,7 +38,7 @@ def first_forest() -> Callable[[Problem, float], tuple[Forest, list[tuple[int, t
     def build(problem: Problem, bound: float) -> tuple[Forest, list[tuple[int, tuple[int, ...]]]]:
         growth = Growth(problem.space)
         remaining = [(number, problem.factors[number].scope) for number in problem.order("elimination")]
-        deferred = grow(growth, remaining, bound, restarts=2, patience=1000)
+        deferred = grow(growth, remaining, bound, restarts=2)
         calibrate(growth.forest, problem.space, potentials_of(growth.contents, problem.factors, None))
         return growth.forest, deferred
 

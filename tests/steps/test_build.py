@@ -21,6 +21,22 @@ def check_growth(growth: Growth, bound: float | None = None) -> None:
         for potential in inside:
             assert set(growth.potentials[potential]) <= set(growth.forest.scopes[clique])
     assert growth.holders == growth.forest.holders()
+    check_roots(growth)
+
+
+def check_roots(growth: Growth) -> None:
+    """Check that parents lead along edges to one root per tree, and that trees are told apart."""
+    assert growth.parents.keys() == growth.forest.scopes.keys()
+    names = set()
+    for tree in growth.forest.trees():
+        cliques = {clique for clique, _ in tree}
+        assert sum(growth.parents[clique] < 0 for clique in cliques) == 1
+        for clique in cliques:
+            assert growth.parents[clique] < 0 or growth.parents[clique] in growth.forest.neighbours[clique]
+        (name,) = {growth._tree(clique) for clique in cliques}
+        assert name not in names
+        names.add(name)
+    assert growth.entries == pytest.approx(sum(2.0**bits for bits in growth.bits.values()))
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
@@ -55,7 +71,7 @@ def test_grow_defers_in_order_and_stays_within_the_bound(kind: str, seed: int, b
     bound = max(3.0, max(space.bits(table.scope) for table in problem.factors))
     remaining = [(number, problem.factors[number].scope) for number in problem.order("elimination")]
     growth = Growth(space)
-    deferred = grow(growth, remaining, bound, restarts=1, patience=1000, batch=batch)
+    deferred = grow(growth, remaining, bound, restarts=1, batch=batch)
     check_growth(growth, bound)
     assert sorted([*growth.potentials, *(number for number, _ in deferred)]) == list(range(len(problem.factors)))
     places = {entry: place for place, entry in enumerate(remaining)}
@@ -68,13 +84,27 @@ def test_grow_defers_in_order_and_stays_within_the_bound(kind: str, seed: int, b
             assert not growth.try_add([entry], bound, 0)
 
 
-def test_patience_leaves_the_rest_alone() -> None:
+def test_effort_leaves_the_rest_alone() -> None:
     space = Space((2,) * 6)
     factors = [(0, (0, 1)), (1, (0, 1, 2)), (2, (2, 3, 4)), (3, (4, 5))]
     growth = Growth(space)
-    assert grow(growth, factors, 2.0, restarts=0, patience=2, batch=1) == factors[1:]
+    assert grow(growth, factors, 2.0, restarts=0, effort=0.0, batch=1) == factors[1:]
     growth = Growth(space)
-    assert grow(growth, factors, 2.0, restarts=0, patience=3, batch=1) == factors[1:3]
+    assert grow(growth, factors, 2.0, restarts=0, effort=100.0, batch=1) == factors[1:3]
+
+
+def test_what_did_not_fit_is_not_triangulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = Space((2,) * 4)
+    growth = Growth(space)
+    assert growth.try_add([(0, (0, 1)), (1, (1, 2))], 2.0, 0)
+    assert not growth.try_add([(2, (0, 2))], 2.0, 0)
+    monkeypatch.setattr("ibia.steps.build.triangulate", None)
+    assert not growth.try_add([(2, (0, 2))], 2.0, 0)
+    growth.refusals.next_step()
+    assert not growth.fits((0, 2), 2.0, 0)
+    monkeypatch.undo()
+    growth.refusals.next_step()
+    assert growth.try_add([(2, (0, 2))], 3.0, 0)
 
 
 def test_factors_that_join_two_trees_twice_make_no_cycle() -> None:
@@ -110,7 +140,7 @@ def test_region_is_a_subtree_that_holds_what_is_wanted(seed: int) -> None:
         shared = int(generator.choice(scopes[host]))
         scope = tuple(sorted((shared, variable)))
         clique = growth.add_clique(scope)
-        growth.forest.connect(clique, host, (shared,))
+        growth.hang(clique, host, (shared,))
         scopes.append(scope)
     wanted = tuple(sorted(generator.choice(12, 3, replace=False).tolist()))
     region = growth.region([wanted])

@@ -3,6 +3,8 @@
 A batch of factors touches a region of the forest: the smallest subtrees that span the cliques holding their variables.
 Only that region is triangulated anew, from the scopes of the potentials in it (not from its cliques: earlier fill edges
 may go), and put back in place. A batch that does not fit is halved; a factor that does not fit alone is deferred.
+
+Trees are kept rooted, so that a region is found by climbing from its ends, at a cost proportional to its own size.
 """
 
 from __future__ import annotations
@@ -14,9 +16,48 @@ from ibia.forest.forest import Forest
 from ibia.forest.triangulate import CliqueTree, triangulate
 from ibia.tables import Scope, Space
 
-__all__ = ["Growth", "grow"]
+__all__ = ["Growth", "Refusals", "grow"]
 
 _EPSILON = 1e-9
+# What an attempt costs beyond the cliques of its region, counted in cliques.
+_ATTEMPT = 8
+# A clique of a step costs the tables as much time as so many cliques of a region cost an attempt, …
+_CLIQUE = 8
+# … and every so many entries of it cost as much again as one.
+_ENTRIES = 1024
+
+
+class Refusals:
+    """What did not fit in this step and the one before: the same scopes need not be triangulated again."""
+
+    def __init__(self) -> None:
+        self._now: set[tuple[float, tuple[Scope, ...]]] = set()
+        self._before: set[tuple[float, tuple[Scope, ...]]] = set()
+
+    def next_step(self) -> None:
+        """Forget what the last step did not ask for."""
+        self._before, self._now = self._now, set()
+
+    def add(self, limit: float, scopes: tuple[Scope, ...]) -> None:
+        """Remember that `scopes` have no clique tree within `limit`."""
+        self._now.add((limit, scopes))
+
+    def known(self, limit: float, scopes: tuple[Scope, ...]) -> bool:
+        """Tell whether `scopes` did not fit before."""
+        key = (limit, scopes)
+        if key in self._before:
+            self._now.add(key)
+        return key in self._now
+
+
+@dataclass
+class _Plan:
+    """A clique tree to be put in the place of a region."""
+
+    region: set[int]
+    border: list[tuple[int, int, Scope]]
+    tree: CliqueTree
+    potentials: list[tuple[int, Scope]]
 
 
 @dataclass
@@ -31,14 +72,34 @@ class Growth:
         Scope of each potential, by number: messages of the former step and factors alike.
     contents
         Clique → potentials multiplied into it.
+    holders
+        Variable → cliques that hold it.
+    parents
+        Clique → the next clique on the way to the root of its tree (−1 for the root).
+    bits
+        Clique → its size.
+    entries
+        Entries of all cliques' tables.
+    spent
+        What attempts that failed have cost, counted in cliques looked at.
     """
 
     space: Space
+    refusals: Refusals = field(default_factory=Refusals)
     forest: Forest = field(default_factory=Forest)
     potentials: dict[int, Scope] = field(default_factory=dict)
     contents: dict[int, set[int]] = field(default_factory=dict)
     holders: dict[int, set[int]] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
+    bits: dict[int, float] = field(default_factory=dict)
+    entries: float = 0.0
+    spent: int = 0
     next_clique: int = 0
+
+    def __post_init__(self) -> None:
+        # Which tree a clique is in: disjoint sets over all cliques there ever were, each with its size.
+        self._leaders: list[int] = []
+        self._sizes: list[int] = []
 
     def add_clique(self, scope: Scope) -> int:
         """Add an unconnected clique and return its number."""
@@ -47,18 +108,59 @@ class Growth:
         self.forest.add_clique(clique, scope)
         self.contents[clique] = set()
         for variable in scope:
-            self.holders.setdefault(variable, set()).add(clique)
+            holders = self.holders.get(variable)
+            if holders is None:
+                self.holders[variable] = {clique}
+            else:
+                holders.add(clique)
+        self.parents[clique] = -1
+        self.bits[clique] = bits = self.space.bits(scope)
+        self.entries += 2.0**bits
+        self._leaders.append(clique)
+        self._sizes.append(1)
         return clique
 
+    def hang(self, clique: int, parent: int, sepset: Scope) -> None:
+        """Join the tree whose root is `clique` to another one, at `parent`."""
+        assert self.parents[clique] < 0
+        self.parents[clique] = parent
+        self.forest.connect(clique, parent, sepset)
+        first, second = self._tree(clique), self._tree(parent)
+        if first != second:
+            if self._sizes[first] > self._sizes[second]:
+                first, second = second, first
+            self._leaders[first] = second
+            self._sizes[second] += self._sizes[first]
+
+    def _tree(self, clique: int) -> int:
+        """Return the name of the clique's tree."""
+        leaders = self._leaders
+        while leaders[clique] != clique:
+            leaders[clique] = leaders[leaders[clique]]
+            clique = leaders[clique]
+        return clique
+
+    def _make_root(self, clique: int) -> None:
+        """Turn the parents on the way from `clique` to its root around."""
+        child = -1
+        while clique >= 0:
+            parent = self.parents[clique]
+            self.parents[clique] = child
+            child, clique = clique, parent
+
     def remove_clique(self, clique: int) -> None:
-        """Remove a clique; its contents are the caller's to place again."""
+        """Remove a clique; its contents are the caller's to place again, its children become roots."""
         for variable in self.forest.scopes[clique]:
             holders = self.holders[variable]
             holders.discard(clique)
             if not holders:
                 del self.holders[variable]
+        for neighbour in self.forest.neighbours[clique]:
+            if self.parents[neighbour] == clique:
+                self.parents[neighbour] = -1
         self.forest.remove_clique(clique)
-        del self.contents[clique]
+        del self.contents[clique], self.parents[clique]
+        self.entries -= 2.0 ** self.bits.pop(clique)
 
     def clique_with(self, scope: Scope) -> int | None:
         """Return the smallest clique that contains `scope`, if there is one."""
@@ -82,101 +184,202 @@ class Growth:
         """Return the cliques of the smallest subtrees (greedily) that hold the variables of `scopes`."""
         wanted = {variable for scope in scopes for variable in scope if variable in self.holders}
         region: set[int] = set()
+        # Tree → the clique of its part of the region that is nearest to its root.
+        tops: dict[int, int] = {}
         scopes_of = self.forest.scopes
-        while wanted:
-            # A tree not entered yet: start at the clique that holds most of what is wanted.
-            first = min(wanted, key=lambda variable: (len(self.holders[variable]), variable))
-            start = max(
-                self.holders[first], key=lambda clique: (len(wanted.intersection(scopes_of[clique])), -clique)
-            )
-            parents = {start: -1}
-            queue = [start]
-            region.add(start)
-            wanted.difference_update(scopes_of[start])
-            for clique in queue:
-                if not wanted:
-                    break
-                for neighbour in self.forest.neighbours[clique]:
-                    if neighbour in parents:
-                        continue
-                    parents[neighbour] = clique
-                    queue.append(neighbour)
-                    if not wanted.isdisjoint(scopes_of[neighbour]):
-                        step = neighbour
-                        while step not in region:
-                            region.add(step)
-                            wanted.difference_update(scopes_of[step])
-                            step = parents[step]
+        for variable in sorted(wanted, key=lambda variable: (len(self.holders[variable]), variable)):
+            if variable not in wanted:
+                continue
+            holders = self.holders[variable]
+            tree = self._tree(next(iter(holders)))
+            if tree in tops:
+                path, top = self._path(holders, region, tops[tree])
+                tops[tree] = top
+            else:
+                # A tree not entered yet: start at the clique that holds most of what is wanted.
+                path = [max(holders, key=lambda clique: (len(wanted.intersection(scopes_of[clique])), -clique))]
+                tops[tree] = path[0]
+            region.update(path)
+            for clique in path:
+                wanted.difference_update(scopes_of[clique])
         return region
+
+    def _path(self, holders: set[int], region: set[int], top: int) -> tuple[list[int], int]:
+        """Return the way from the cliques of a variable to a region of their tree, and the region's top with it.
+
+        Both ends climb in turn, so the cost is at most twice the longer climb.
+        """
+        parents = self.parents
+        below: dict[int, int] = {}
+        above: dict[int, int] = {}
+        here, child = next(iter(holders)), -1
+        upper, beneath = parents[top], top
+        while True:
+            if here >= 0:
+                below[here] = child
+                if here in region or here in above:
+                    meeting = here
+                    break
+                here, child = parents[here], here
+            if upper >= 0:
+                above[upper] = beneath
+                if upper in below:
+                    meeting = upper
+                    break
+                upper, beneath = parents[upper], upper
+            assert here >= 0 or upper >= 0, "cliques of one tree have a common ancestor"
+        path: list[int] = []
+        if meeting not in region:
+            path.append(meeting)
+            while above[path[-1]] != top:
+                path.append(above[path[-1]])
+            path.reverse()
+        for number, clique in enumerate(path):
+            if clique in holders:
+                return path[: number + 1], clique
+        if path:
+            top = meeting
+        clique = meeting
+        while clique not in holders:
+            clique = below[clique]
+            path.append(clique)
+        return path, top
+
+    def _plan(self, batch: list[tuple[int, Scope]], limit: float, restarts: int) -> _Plan | None:
+        """Return what would take the place of the region of a batch that no clique holds, if it fits."""
+        region = self.region(scope for _, scope in batch)
+        within = [(potential, self.potentials[potential]) for clique in region for potential in self.contents[clique]]
+        border = [
+            (clique, neighbour, sepset)
+            for clique in region
+            for neighbour, sepset in self.forest.neighbours[clique].items()
+            if neighbour not in region
+        ]
+        found = {scope for _, scope in within}
+        found.update(scope for _, scope in batch)
+        found.update(sepset for _, _, sepset in border)
+        scopes = tuple(sorted(found))
+        # Cliques that were too large before may stay so; the limit is for what is new.
+        allowed = max(limit, max((self.bits[clique] for clique in region), default=0.0))
+        if not self.refusals.known(allowed, scopes):
+            tree = triangulate(scopes, self.space.log2, allowed + _EPSILON, restarts, good_enough=allowed)
+            if tree is not None:
+                return _Plan(region, border, tree, within + batch)
+            self.refusals.add(allowed, scopes)
+            self.spent += _ATTEMPT + len(scopes)
+        return None
+
+    def fits(self, scope: Scope, limit: float, restarts: int) -> bool:
+        """Tell whether a factor could be added."""
+        return self.clique_with(scope) is not None or self._plan([(-1, scope)], limit, restarts) is not None
 
     def try_add(self, batch: list[tuple[int, Scope]], limit: float, restarts: int) -> bool:
         """Add a batch of (potential, scope) if every clique stays within `limit` bits; change nothing otherwise."""
         homes = {potential: self.clique_with(scope) for potential, scope in batch}
         outside = [(potential, scope) for potential, scope in batch if homes[potential] is None]
         if outside:
-            region = self.region(scope for _, scope in outside)
-            inside = [potential for clique in region for potential in self.contents[clique]]
-            within = [(potential, self.potentials[potential]) for potential in inside]
-            within += [(potential, scope) for potential, scope in batch if homes[potential] in region]
-            border = [
-                (clique, neighbour, sepset)
-                for clique in region
-                for neighbour, sepset in self.forest.neighbours[clique].items()
-                if neighbour not in region
-            ]
-            scopes = {scope for _, scope in within}
-            scopes.update(scope for _, scope in outside)
-            scopes.update(sepset for _, _, sepset in border)
-            # Cliques that were too large before may stay so; the limit is for what is new.
-            largest = max((self.space.bits(self.forest.scopes[clique]) for clique in region), default=0.0)
-            allowed = max(limit, largest)
-            tree = triangulate(
-                sorted(scopes), self.space.log2, allowed + _EPSILON, restarts, good_enough=allowed
-            )
-            if tree is None:
+            plan = self._plan(outside, limit, restarts)
+            if plan is None:
                 return False
-            self.replace(region, border, tree, within + outside)
+            plan.potentials += [(potential, scope) for potential, scope in batch if homes[potential] in plan.region]
+            self.plant(plan.tree, plan.potentials, plan.region, plan.border)
         for potential, scope in batch:
             home = homes[potential]
             if home is not None and potential not in self.potentials:
                 self.place(potential, scope, home)
         return True
 
-    def replace(
+    def plant(
         self,
-        region: set[int],
-        border: list[tuple[int, int, Scope]],
         tree: CliqueTree,
         potentials: list[tuple[int, Scope]],
+        region: set[int] | None = None,
+        border: list[tuple[int, int, Scope]] | None = None,
     ) -> None:
-        """Put a clique tree in the place of a region.
+        """Put a clique tree in the place of a region (if any).
 
         Parameters
         ----------
+        tree
+            Every sepset of the border and every potential's scope lies in one of its cliques.
+        potentials
+            Numbers and scopes of what is to be multiplied into it.
         region
             Cliques to remove.
         border
             Edges that lead out of it: the clique in the region, the neighbour outside, their sepset.
-        tree
-            What takes its place; every sepset of the border and every potential's scope lies in one of its cliques.
-        potentials
-            Numbers and scopes of what is to be multiplied into it.
         """
-        for clique in region:
-            self.remove_clique(clique)
-        numbers = [self.add_clique(scope) for scope in tree.cliques]
-        for first, second in tree.edges:
-            sepset = tuple(sorted(set(tree.cliques[first]).intersection(tree.cliques[second])))
-            self.forest.connect(numbers[first], numbers[second], sepset)
-        place = {variable: position for position, variable in enumerate(tree.order)}
+        position = {variable: number for number, variable in enumerate(tree.order)}
 
         def home(scope: Scope) -> int:
-            return numbers[tree.home[min(scope, key=place.__getitem__)]]
+            return tree.home[min(scope, key=position.__getitem__)]
 
+        members = [frozenset(clique) for clique in tree.cliques]
+        edges = [
+            (first, second, tuple(sorted(members[first] & members[second]))) for first, second in tree.edges
+        ]
+        attached = [(clique, neighbour, sepset, home(sepset)) for clique, neighbour, sepset in border or ()]
+        numbers = self.replace(region or set(), tree.cliques, edges, attached)
         for potential, scope in potentials:
-            self.place(potential, scope, home(scope))
-        for _, neighbour, sepset in border:
-            self.forest.connect(home(sepset), neighbour, sepset)
+            self.place(potential, scope, numbers[home(scope)])
+
+    def replace(
+        self,
+        region: set[int],
+        scopes: list[Scope],
+        edges: list[tuple[int, int, Scope]],
+        border: list[tuple[int, int, Scope, int]],
+    ) -> list[int]:
+        """Put new cliques in the place of a region, which is one subtree per tree; return their numbers.
+
+        Parameters
+        ----------
+        edges
+            Pairs of positions in `scopes`, with their sepsets.
+        border
+            Edges that lead out of the region: the clique in it, the neighbour outside, their sepset, and the position
+            of the new clique that takes the edge over.
+        """
+        above = [
+            (neighbour, sepset, position)
+            for clique, neighbour, sepset, position in border
+            if self.parents[clique] == neighbour
+        ]
+        # The largest tree keeps its root; the others are turned around, at the cost of their depth.
+        above.sort(key=lambda edge: -self._sizes[self._tree(edge[0])])
+        for clique in region:
+            self.remove_clique(clique)
+        numbers = [self.add_clique(scope) for scope in scopes]
+        neighbours: list[list[tuple[int, Scope]]] = [[] for _ in scopes]
+        for first, second, sepset in edges:
+            neighbours[first].append((second, sepset))
+            neighbours[second].append((first, sepset))
+        seen = [False] * len(scopes)
+        for root in [*(position for _, _, position in above[:1]), *range(len(scopes))]:
+            if seen[root]:
+                continue
+            seen[root] = True
+            queue = [root]
+            for position in queue:
+                for other, sepset in neighbours[position]:
+                    if not seen[other]:
+                        seen[other] = True
+                        self.hang(numbers[other], numbers[position], sepset)
+                        queue.append(other)
+        for number, (neighbour, sepset, position) in enumerate(above):
+            if number == 0:
+                self.hang(numbers[position], neighbour, sepset)
+            else:
+                self._make_root(neighbour)
+                self.hang(neighbour, numbers[position], sepset)
+        for _, neighbour, sepset, position in border:
+            if numbers[position] not in self.forest.neighbours[neighbour]:
+                self.hang(neighbour, numbers[position], sepset)
+        return numbers
+
+    def allowance(self) -> float:
+        """Return what failed attempts may cost, in the unit of `spent`: about as much as the tables."""
+        return _CLIQUE * len(self.bits) + self.entries / _ENTRIES
 
 
 def grow(
@@ -185,7 +388,7 @@ def grow(
     bound: float,
     *,
     restarts: int,
-    patience: int,
+    effort: float = 1.0,
     children: list[frozenset[int]] | None = None,
     batch: int = 64,
 ) -> list[tuple[int, Scope]]:
@@ -193,30 +396,82 @@ def grow(
 
     Parameters
     ----------
-    patience
-        Stop looking after this many factors in a row did not fit.
+    effort
+        Stop looking when attempts that failed have cost so many times what the tables of the forest will cost.
     children
         For topological order: the variables each factor is the conditional distribution of. Where a factor is deferred,
         so are all that hold such a variable, or they would come before their parents'.
     """
     withheld: set[int] = set()
-    deferred: list[tuple[int, Scope]] = []
-    position, size, failures = 0, batch, 0
-    while position < len(remaining) and failures < patience:
-        part = remaining[position : position + size]
-        held_back = [number for number, (_, scope) in enumerate(part) if not withheld.isdisjoint(scope)]
-        if held_back:
-            part = part[: max(held_back[0], 1)]
-        if held_back[:1] != [0] and growth.try_add(part, bound, restarts):
-            position += len(part)
+    deferred: list[int] = []
+
+    def defer(number: int) -> None:
+        deferred.append(number)
+        if children is not None:
+            withheld.update(children[remaining[number][0]])
+
+    started = growth.spent
+    position, size = 0, batch
+    while position < len(remaining) and growth.spent - started <= effort * growth.allowance():
+        part = range(position, min(position + size, len(remaining)))
+        position = part.stop
+        before = len(deferred)
+        waiting = _clusters(growth, remaining, part, children)[::-1]
+        while waiting:
+            cluster = waiting.pop()
+            free = next((at for at, n in enumerate(cluster) if not withheld.isdisjoint(remaining[n][1])), len(cluster))
+            if free == 0:
+                defer(cluster[0])
+                if len(cluster) > 1:
+                    waiting.append(cluster[1:])
+            elif free < len(cluster):
+                waiting += [cluster[free:], cluster[:free]]
+            elif not growth.try_add([remaining[number] for number in cluster], bound, restarts):
+                if len(cluster) == 1:
+                    defer(cluster[0])
+                else:
+                    waiting += [cluster[len(cluster) // 2 :], cluster[: len(cluster) // 2]]
+        # Where most fail, they fail sooner one by one.
+        failures = len(deferred) - before
+        if 4 * failures > len(part):
+            size = max(1, len(part) // 4)
+        elif not failures:
             size = min(2 * size, batch)
-            failures = 0
-        elif len(part) == 1:
-            deferred.append(part[0])
-            position += 1
-            failures += 1
-            if children is not None:
-                withheld.update(children[part[0][0]])
-        else:
-            size = len(part) // 2
-    return deferred + remaining[position:]
+    return [remaining[number] for number in sorted(deferred)] + remaining[position:]
+
+
+def _clusters(
+    growth: Growth,
+    remaining: list[tuple[int, Scope]],
+    part: range,
+    children: list[frozenset[int]] | None,
+) -> list[list[int]]:
+    """Split a part of the factors into those that have to do with each other: so do their regions.
+
+    Factors belong together if their regions share a clique, if they share a variable that is new, or, in topological
+    order, one that one of them is the distribution of.
+    """
+    if len(part) == 1:
+        return [list(part)]
+    owned = {variable for number in part for variable in children[remaining[number][0]]} if children else set()
+    leader = {number: number for number in part}
+
+    def find(number: int) -> int:
+        while leader[number] != number:
+            leader[number] = leader[leader[number]]
+            number = leader[number]
+        return number
+
+    first: dict[int, int] = {}
+    for number in part:
+        scope = remaining[number][1]
+        keys = [-1 - variable for variable in scope if variable in owned or variable not in growth.holders]
+        if growth.clique_with(scope) is None:
+            keys += growth.region([scope])
+        for key in keys:
+            one, other = find(first.setdefault(key, number)), find(number)
+            leader[max(one, other)] = min(one, other)
+    clusters: dict[int, list[int]] = {}
+    for number in part:
+        clusters.setdefault(find(number), []).append(number)
+    return list(clusters.values())

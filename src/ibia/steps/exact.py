@@ -7,6 +7,7 @@ noted, so that `Core.restore` can later give every clique of the forest its post
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from ibia.forest.forest import Forest, edge
@@ -224,28 +225,26 @@ class _Reducer:
 
     def collapse_all(self, limit: float) -> None:
         """Collapse around one non-interface variable after another, smallest result first, while any fits."""
-        changed = True
-        while changed:
-            changed = False
-            candidates = []
-            for variable, cliques in self.holders.items():
-                if variable not in self.interface:
-                    union = set().union(*(self.forest.scopes[clique] for clique in cliques))
-                    bits = self.space.bits(union) - self.space.log2[variable]
-                    if bits <= limit + _EPSILON:
-                        candidates.append((bits, variable))
-            for _, variable in sorted(candidates):
-                cliques = self.holders.get(variable, set())
-                if not cliques:
-                    continue
-                union = set().union(*(self.forest.scopes[clique] for clique in cliques))
-                if self.space.bits(union) - self.space.log2[variable] > limit + _EPSILON:
-                    continue
-                self.collapse(cliques)
-                changed = True
+        waiting = set(self.holders)
+        while waiting:
+            sizes = ((self._collapsed(variable), variable) for variable in waiting.difference(self.interface))
+            candidates = sorted(candidate for candidate in sizes if candidate[0] <= limit + _EPSILON)
+            # Another round is only worth while where cliques changed.
+            waiting = set()
+            for _, variable in candidates:
+                if self._collapsed(variable) <= limit + _EPSILON:
+                    waiting.update(self.collapse(self.holders[variable]))
 
-    def collapse(self, cliques: set[int]) -> None:
-        """Collapse cliques that form a subtree and sum out what then is private."""
+    def _collapsed(self, variable: int) -> float:
+        """Return the bits of the clique that a collapse around `variable` leaves, infinite if it is gone."""
+        cliques = self.holders.get(variable)
+        if not cliques:
+            return math.inf
+        union = set().union(*(self.forest.scopes[clique] for clique in cliques))
+        return self.space.bits(union) - self.space.log2[variable]
+
+    def collapse(self, cliques: set[int]) -> set[int]:
+        """Collapse cliques that form a subtree and sum out what then is private; return the variables left."""
         parts = tuple(sorted(cliques))
         if len(parts) == 1:
             target = parts[0]
@@ -271,5 +270,7 @@ class _Reducer:
             origins = {clique for part in parts for clique in self.core.origin.get(part, ())}
             self.core.origin[target] = tuple(sorted(origins))
         variables = self.private(target)
+        left = set(self.forest.scopes[target]).difference(variables)
         if variables:
             self.sum_out(target, variables)
+        return left

@@ -8,6 +8,7 @@ paper). Which variable goes where is decided by a loss from ``loss.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.steps.loss import LossRule, Removal
@@ -64,42 +65,54 @@ class LocalReducer:
         self.scopes = {clique: set(scope) for clique, scope in forest.scopes.items()}
         self.sepsets = {edge(first, second): set(sepset) for first, second, sepset in forest.edges()}
         self.holders = forest.holders()
+        self.bits = {clique: space.bits(scope) for clique, scope in forest.scopes.items()}
         self.loss = 0.0
         self.lossy: set[int] = set()
         self.removed = 0
+        # Variable → clique → ways to take it out of it; they change only when the variable goes somewhere.
+        self._ways: dict[int, dict[int, list[Removal]]] = {}
 
     def removals(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`: one for each part that may keep it."""
         if variable in self.interface and len(self.holders[variable]) == 1:
             return []
-        rest = self.holders[variable] - {clique}
-        parts: list[set[int]] = []
-        while rest:
-            start = min(rest)
-            part = {start}
-            stack = [start]
-            rest.discard(start)
-            while stack:
-                here = stack.pop()
-                for neighbour in self.forest.neighbours[here]:
-                    if neighbour in rest and variable in self.sepsets[edge(here, neighbour)]:
-                        rest.discard(neighbour)
-                        part.add(neighbour)
-                        stack.append(neighbour)
-            parts.append(part)
+        known = self._ways.setdefault(variable, {})
+        if clique not in known:
+            known[clique] = self._find_ways(clique, variable)
+        return [
+            way
+            for way in known[clique]
+            if all(len(self.sepsets[key]) > 1 for key in way.edges)
+            and all(len(self.scopes[member]) > 1 for member in way.cliques)
+        ]
+
+    def _find_ways(self, clique: int, variable: int) -> list[Removal]:
+        """Return the ways to take `variable` out of `clique`, whatever is left of other cliques and sepsets."""
+        neighbours, sepsets = self.forest.neighbours, self.sepsets
+        parts: list[tuple[list[int], list[Edge]]] = []
+        for start in sorted(neighbours[clique]):
+            key = edge(clique, start)
+            if variable not in sepsets[key]:
+                continue
+            part, edges = [start], [key]
+            seen = {clique, start}
+            for here in part:
+                for neighbour in neighbours[here]:
+                    if neighbour not in seen:
+                        key = edge(here, neighbour)
+                        if variable in sepsets[key]:
+                            seen.add(neighbour)
+                            part.append(neighbour)
+                            edges.append(key)
+            parts.append((part, edges))
+        parts.sort(key=lambda part: min(part[0]))
+        # The part that keeps the variable loses only the edge that leads to it.
         ways = []
         for kept in range(max(len(parts), 1)):
-            cliques = {clique}.union(*(part for number, part in enumerate(parts) if number != kept))
-            edges = {
-                edge(member, neighbour)
-                for member in cliques
-                for neighbour in self.forest.neighbours[member]
-                if variable in self.sepsets[edge(member, neighbour)]
-            }
-            if all(len(self.sepsets[key]) > 1 for key in edges) and all(
-                len(self.scopes[member]) > 1 for member in cliques
-            ):
-                ways.append(Removal(variable, clique, tuple(sorted(cliques)), tuple(sorted(edges)), not parts))
+            gone = [part for number, (part, _) in enumerate(parts) if number != kept]
+            edges = [key for number, (_, keys) in enumerate(parts) for key in (keys[:1] if number == kept else keys)]
+            cliques = tuple(sorted([clique, *(member for part in gone for member in part)]))
+            ways.append(Removal(variable, clique, cliques, tuple(sorted(edges)), not parts))
         return ways
 
     def _remove(self, removal: Removal) -> None:
@@ -112,33 +125,50 @@ class LocalReducer:
         for clique in removal.cliques:
             self.scopes[clique].discard(removal.variable)
             self.holders[removal.variable].discard(clique)
+            self.bits[clique] = self.space.bits(self.scopes[clique])
+        self._ways.pop(removal.variable, None)
         for key in removal.edges:
             self.sepsets[key].discard(removal.variable)
 
-    def reduce(self, limits: dict[int, float]) -> bool:
-        """Bring the named cliques within their limits (bits), always at the smallest loss; return whether any shrank.
+    def reduce(self, limits: dict[int, float]) -> list[Removal]:
+        """Bring the named cliques within their limits (bits), always at the smallest loss; return what was removed.
 
         A clique that cannot shrink without breaking a condition stays too large.
         """
-        space = self.space
-        shrank = False
-        waiting = {clique for clique, limit in limits.items() if space.bits(self.scopes[clique]) > limit + _EPSILON}
+        made: list[Removal] = []
+        waiting = [
+            (-self.bits[clique], clique) for clique, limit in limits.items() if self.bits[clique] > limit + _EPSILON
+        ]
+        heapify(waiting)
         while waiting:
-            clique = max(waiting, key=lambda member: (space.bits(self.scopes[member]), -member))
-            best: tuple[float, ...] | None = None
-            choice: Removal | None = None
-            for variable in sorted(self.scopes[clique]):
-                for removal in self.removals(clique, variable):
-                    rank = self.rule.rank(removal, self.scopes, self.sepsets)
-                    if best is None or rank < best:
-                        best, choice = rank, removal
-            if choice is None:
-                waiting.discard(clique)
+            size, clique = heappop(waiting)
+            if self.bits[clique] <= limits[clique] + _EPSILON:
                 continue
-            shrank = True
-            self._remove(choice)
-            waiting = {member for member in waiting if space.bits(self.scopes[member]) > limits[member] + _EPSILON}
-        return shrank
+            if -size != self.bits[clique]:
+                # It shrank since, with another one, and has to wait its turn.
+                heappush(waiting, (-self.bits[clique], clique))
+                continue
+            choice = self._cheapest(clique)
+            if choice is not None:
+                made.append(choice)
+                self._remove(choice)
+                heappush(waiting, (-self.bits[clique], clique))
+        return made
+
+    def _cheapest(self, clique: int) -> Removal | None:
+        removals = [
+            removal for variable in sorted(self.scopes[clique]) for removal in self.removals(clique, variable)
+        ]
+        lossy = dict.fromkeys(removal.variable for removal in removals if not removal.exact)
+        if lossy:
+            self.rule.foresee(clique, self.scopes[clique], list(lossy))
+        best: tuple[float, ...] | None = None
+        choice: Removal | None = None
+        for removal in removals:
+            rank = self.rule.rank(removal, self.scopes, self.sepsets)
+            if best is None or rank < best:
+                best, choice = rank, removal
+        return choice
 
     def reduction(self) -> Reduction:
         """Return the outcome so far."""

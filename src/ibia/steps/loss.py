@@ -8,11 +8,14 @@ the variable and an interface variable of the clique, interface variables last.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from ibia.errors import InputError
 from ibia.forest.forest import Edge, Forest
 from ibia.tables import Scope, Space, Table
+from ibia.tables.contract import LARGE
+from ibia.tables.threads import run_all
 
 __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 
@@ -33,6 +36,10 @@ Sepsets = dict[Edge, set[int]]
 
 class LossRule(Protocol):
     """Ranks removals (smaller is better) and tells their loss in nats."""
+
+    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
+        """Hear which variables of a clique are about to be ranked."""
+        ...
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
         """Return the sort key of a removal."""
@@ -67,8 +74,27 @@ class KullbackLeibler:
         lost = sum(self._conditional(clique, scopes[clique], variable) for clique in removal.cliques)
         return gained - lost
 
+    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
+        """Compute the entropies of a large clique without each of some variables, on several threads."""
+        current = self._table(clique, scope)
+        missing = [variable for variable in variables if variable not in self._entropies[clique]]
+        if current.values.size >= LARGE:
+            self.space.control.check()
+            found = run_all(
+                [partial(current.entropy_without, variable) for variable in missing], self.space.control.threads
+            )
+            self._entropies[clique].update(zip(missing, found, strict=True))
+
     def _conditional(self, key: int | Edge, scope: set[int], variable: int) -> float:
         """Return H(v | rest) in a clique or sepset."""
+        current = self._table(key, scope)
+        entropies = self._entropies[key]
+        if variable not in entropies:
+            entropies[variable] = current.entropy_without(variable)
+        return entropies[None] - entropies[variable]
+
+    def _table(self, key: int | Edge, scope: set[int]) -> Table:
+        """Return the marginal of a clique or sepset over what is left of its scope."""
         current = self._current.get(key)
         if current is None or len(current.scope) != len(scope):
             belief = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
@@ -78,10 +104,7 @@ class KullbackLeibler:
                 current = (current or belief).marginal(tuple(sorted(scope)))
             self._current[key] = current
             self._entropies[key] = {None: current.entropy()}
-        entropies = self._entropies[key]
-        if variable not in entropies:
-            entropies[variable] = current.entropy_without(variable)
-        return entropies[None] - entropies[variable]
+        return current
 
 
 class MutualInformation(KullbackLeibler):
@@ -91,6 +114,9 @@ class MutualInformation(KullbackLeibler):
         super().__init__(forest, interface, space)
         self._interface = interface
         self._pairs: dict[tuple[int, Scope], float] = {}
+
+    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
+        """Do nothing: ranks are made of pairs of variables, which are cheap."""
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
         """Return the largest mutual information with an interface variable of the clique, per bit."""
