@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BITS", "Elimination", "Graph", "eliminate", "missing_edges"]
+__all__ = ["Elimination", "Graph", "eliminate", "missing_edges"]
 
 _compile = numba.njit(cache=True, error_model="numpy")
 
@@ -23,8 +23,8 @@ Flags = NDArray[np.bool_]
 
 # Bits are compared as whole multiples of 2^-38 (a hub of 10^7 variables still fits 63 bits), and count as equal when
 # they differ by less than 1e-9: log2(6) is log2(2) + log2(3).
-BITS = 2.0**38
-_SAME = int(1e-9 * BITS)
+_SCALE = 2.0**38
+_SAME = int(1e-9 * _SCALE)
 # A list this many times longer than what it is compared with is searched, not walked through.
 _LONG = 32
 
@@ -80,12 +80,12 @@ def _before(known: Integers, noise: NDArray[np.float64], one: int, other: int) -
     """Whether `one` comes out of the queue before `other`: by cost, then bits, then noise, then number."""
     difference = known[one, _QUEUED_COST] - known[other, _QUEUED_COST]
     if difference != 0:
-        return difference < 0
+        return bool(difference < 0)
     difference = known[one, _QUEUED_BITS] - known[other, _QUEUED_BITS]
     if abs(difference) > _SAME:
-        return difference < 0
+        return bool(difference < 0)
     if noise[one] != noise[other]:
-        return noise[one] < noise[other]
+        return bool(noise[one] < noise[other])
     return one < other
 
 
@@ -140,13 +140,13 @@ def _place(pool: Integers, known: Integers, vertex: int, wanted: int) -> int:
             low = middle + 1
         else:
             high = middle
-    return low
+    return int(low)
 
 
 @_compile
 def _contains(pool: Integers, known: Integers, vertex: int, wanted: int) -> bool:
     place = _place(pool, known, vertex, wanted)
-    return place < known[vertex, _BEGIN] + known[vertex, _LENGTH] and pool[place] == wanted
+    return bool(place < known[vertex, _BEGIN] + known[vertex, _LENGTH] and pool[place] == wanted)
 
 
 @_compile
@@ -236,7 +236,7 @@ def _join(pool: Integers, known: Integers, alive: Flags, vertex: int, clique: In
 
 @_compile
 def missing_edges(starts: Integers, neighbours: Integers, weights: Integers) -> Integers:
-    """Return, for each vertex, the edges missing among its neighbours, each counted by the product of its ends' weights.
+    """Return for each vertex the edges missing among its neighbours, each counted by the product of its ends' weights.
 
     All pairs less the triangles; those are found from their vertex of least degree, so hubs cost little.
     """
@@ -413,7 +413,7 @@ def _known(
     for vertex in range(log2.size):
         known[vertex, _BEGIN] = starts[vertex]
         known[vertex, _LENGTH] = known[vertex, _ROOM] = starts[vertex + 1] - starts[vertex]
-        known[vertex, _OWN_BITS] = np.int64(np.rint(log2[vertex] * BITS))
+        known[vertex, _OWN_BITS] = np.int64(np.rint(log2[vertex] * _SCALE))
         known[vertex, _JOINED] = known[vertex, _TOUCHED] = -1
         if weights.size:
             known[vertex, _OWN_WEIGHT] = weights[vertex]

@@ -27,6 +27,8 @@ _WEIGHT = 2.0**-10
 # The criteria, and the turns they take: fewest fill edges, smallest weighted fill, smallest clique.
 _FILL, _WEIGHTED_FILL, _SIZE = "fill", "weighted fill", "size"
 _TURNS = (_FILL, _FILL, _WEIGHTED_FILL, _SIZE)
+# Trees with more table entries than this are not worth a longer search: nobody will make those tables.
+_MOST_ENTRIES = 2.0**24
 _NONE: Integers = np.empty(0, np.int64)
 
 
@@ -91,7 +93,8 @@ def triangulate(
     seed
         Decides the random ties: same seed, same tree.
     effort
-        Stop early when the search took more than this many steps for each table entry of the best tree so far.
+        Stop early when the search took more than this many steps for each table entry of the best tree so far (of more
+        than 2^24 entries, for 2^24).
     """
     listed = [tuple(scope) for scope in scopes]
     members = np.fromiter(chain.from_iterable(listed), np.int64)
@@ -165,7 +168,7 @@ def _search(
     criteria = {_FILL: fill}
     generator: np.random.Generator | None = None
     for attempt in range(1, restarts + 1):
-        if best.width <= good_enough + 1e-9 or work > effort * best.size:
+        if best.width <= good_enough + 1e-9 or work > effort * min(best.size, _MOST_ENTRIES):
             break
         generator = generator or np.random.default_rng(seed)
         noise = generator.random(log2.size)
@@ -230,9 +233,9 @@ def _maximal_cliques(
             kept += 1
             total += starts[step + 1] - starts[step]
         parent = parents[step]
-        if parent < count and stands[parent] == parent:
-            if starts[parent + 1] - starts[parent] == starts[step + 1] - starts[step] - 1:
-                stands[parent] = stands[step]
+        rest = starts[step + 1] - starts[step] - 1
+        if parent < count and stands[parent] == parent and starts[parent + 1] - starts[parent] == rest:
+            stands[parent] = stands[step]
     kept_starts = np.zeros(kept + 1, np.int64)
     kept_members = np.empty(total, np.int64)
     homes = np.empty(count, np.int64)
