@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibia.forest.checks import check_forest
+from ibia.forest.elimination import Elimination, eliminate
 from ibia.forest.forest import Forest
 from ibia.forest.triangulate import CliqueTree, triangulate
 from ibia.tables import Space
@@ -154,3 +157,97 @@ def test_good_enough_stops_early_within_the_limit() -> None:
     assert best is not None
     assert enough == first
     assert best.width <= first.width
+
+
+def check_large_tree(tree: CliqueTree, scopes: list[tuple[int, ...]]) -> None:
+    """Check in one pass that scopes lie in cliques and that the cliques of each variable hang together."""
+    sets = [set(clique) for clique in tree.cliques]
+    place = {variable: position for position, variable in enumerate(tree.order)}
+    for scope in scopes:
+        assert sets[tree.home[min(scope, key=place.__getitem__)]].issuperset(scope)
+    # A forest whose every variable has one clique more than edges: its cliques are connected.
+    excess = dict.fromkeys(tree.order, 0)
+    for clique in tree.cliques:
+        for variable in clique:
+            excess[variable] += 1
+    leader = list(range(len(sets)))
+    for first, second in tree.edges:
+        assert first != second
+        for variable in sets[first] & sets[second]:
+            excess[variable] -= 1
+        ends = [first, second]
+        for k in range(2):
+            while leader[ends[k]] != ends[k]:
+                leader[ends[k]] = leader[leader[ends[k]]]
+                ends[k] = leader[ends[k]]
+        assert ends[0] != ends[1]
+        leader[ends[0]] = ends[1]
+    assert set(excess.values()) == {1}
+
+
+def large_models() -> dict[str, tuple[list[tuple[int, ...]], float]]:
+    """Return scopes of models with 10^5 variables, and the width that is known to be possible."""
+    count = 100_000
+    generator = np.random.default_rng(0)
+    parents = (generator.random(count) * np.arange(count)).astype(int).tolist()
+    return {
+        "tree": ([(parents[child], child) for child in range(1, count)], 2.0),
+        "star": ([(child, count - 1) for child in range(count - 1)], 2.0),
+        "chain of cliques": ([tuple(range(first, first + 5)) for first in range(0, count - 4, 2)], 5.0),
+    }
+
+
+@pytest.mark.parametrize("name", large_models())
+def test_large_sparse_models(name: str) -> None:
+    scopes, width = large_models()[name]
+    tree = triangulate(scopes, [1.0] * 100_000, restarts=1)
+    assert tree is not None
+    assert tree.width == width
+    assert len(tree.cliques) == len(scopes)
+    check_large_tree(tree, scopes)
+
+
+def test_a_long_grid_with_a_hub() -> None:
+    rows, columns = 2000, 5
+    hub = rows * columns
+    scopes = [(r * columns + c, r * columns + c + 1) for r in range(rows) for c in range(columns - 1)]
+    scopes += [(r * columns + c, (r + 1) * columns + c) for r in range(rows - 1) for c in range(columns)]
+    scopes += [(variable, hub) for variable in range(0, hub, 2)]
+    tree = triangulate(scopes, [1.0] * (hub + 1))
+    assert tree is not None
+    assert tree.width <= columns + 4
+    check_large_tree(tree, scopes)
+
+
+def test_effort_bounds_the_search_by_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Restarts end when their steps exceed the entries of the best tree times the effort."""
+    module = importlib.import_module("ibia.forest.triangulate")
+    made: list[Elimination] = []
+
+    def counted(*arguments: Any) -> Elimination:
+        made.append(eliminate(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(module, "eliminate", counted)
+    generator = np.random.default_rng(4)
+    scopes = [tuple(sorted(generator.choice(40, 2, replace=False).tolist())) for _ in range(80)]
+    log2 = [1.0] * 40
+    trees = {}
+    eliminations = []
+    for effort in (0.0, 1.0, 4.0, math.inf):
+        made.clear()
+        trees[effort] = triangulate(scopes, log2, restarts=100, effort=effort)
+        eliminations.append(len(made))
+        best = math.inf
+        for number, elimination in enumerate(made):
+            best = min(best, elimination.size) if number else elimination.size
+        work = [elimination.work for elimination in made]
+        if effort < math.inf:
+            assert sum(work) > effort * best
+            assert sum(work[:-1]) <= effort * made[0].size
+    assert trees[0.0] == triangulate(scopes, log2)
+    assert trees[math.inf] == triangulate(scopes, log2, restarts=100)
+    assert eliminations == sorted(eliminations)
+    assert eliminations[0] == 1
+    assert 1 < eliminations[1] < 101
+    assert eliminations[-1] == 101
