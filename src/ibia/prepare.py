@@ -91,7 +91,8 @@ def prepare(
     control: Control | None = None,
 ) -> Problem:
     """Number the variables of a component and lay out its tables."""
-    scopes = set(component.scopes)
+    every_scope = component.scopes
+    scopes = set(every_scope)
     log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
     count = len(log2)
     # No tree is narrower than the largest factor.
@@ -102,7 +103,7 @@ def prepare(
     number = {variable: place for place, variable in enumerate(tree.order)}
     space = Space(tuple(cardinalities[variable] for variable in tree.order), control)
     merged: dict[Scope, list[int]] = {}
-    for factor, members in enumerate(component.scopes):
+    for factor, members in enumerate(every_scope):
         merged.setdefault(tuple(sorted([number[variable] for variable in members])), []).append(factor)
     tables, log_scales = merge_factors(component, list(merged.values()), number, space.cardinalities)
     log_constant = math.fsum(log_scales)
