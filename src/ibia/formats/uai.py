@@ -285,10 +285,10 @@ def write_marginals(path: PathLike, marginals: Iterable[ArrayLike]) -> None:
     """Write a MAR file with 17 significant digits, enough to read back the same numbers."""
     parts = []
     for number, marginal in enumerate(marginals):
-        values = np.asarray(marginal, dtype=np.float64).reshape(-1)
-        if not (np.isfinite(values).all() and values.size):
-            raise InputError(f"The marginal of variable {number} is not a distribution: {values}.")
-        parts.append(" ".join([str(values.size), *map("{:.17g}".format, values.tolist())]))
+        values: list[float] = np.asarray(marginal, dtype=np.float64).reshape(-1).tolist()
+        if not values or not all(map(math.isfinite, values)):
+            raise InputError(f"The marginal of variable {number} is not a distribution: {marginal}.")
+        parts.append(" ".join([str(len(values)), *map("{:.17g}".format, values)]))
     write_text(path, "MAR\n" + " ".join([str(len(parts)), *parts]) + "\n")
 
 

@@ -19,6 +19,8 @@ __all__ = ["prune_support"]
 def prune_support(working: WorkingModel) -> None:
     """Remove impossible states from variables and factors."""
     smallest = np.minimum.reduceat(working.factors.values, working.factors.offsets[:-1])
+    if smallest.all():
+        return
     # Only factors with zeros can rule anything out.
     factors = working.factors.taken(np.flatnonzero(smallest == 0.0))
     holding = ends(np.bincount(factors.members, minlength=working.sizes.size))
