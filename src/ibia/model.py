@@ -6,7 +6,6 @@ Everything here is immutable. This module must not know about files, inference o
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +25,9 @@ LARGEST_TABLE = 2**40
 # Marginals need a number and a name for each state, so counts beyond these are mistakes as well.
 LARGEST_CARDINALITY = 2**20
 MOST_STATES = 2**24
+
+# Comparing with the type object itself takes several times as long.
+_FLOAT64 = np.dtype(np.float64)
 
 
 class FactorError(InputError):
@@ -111,7 +113,7 @@ class Variable:
         return number
 
     def _hint(self, state: str) -> str:
-        close = difflib.get_close_matches(state, self.states[:1000], n=3)
+        close = _close_matches(state, self.states[:1000])
         shown = close or list(self.states[:8])
         more = ", ..." if not close and self.cardinality > 8 else ""
         return f"; {'did you mean' if close else 'its states are'} {', '.join(shown)}{more}"
@@ -127,6 +129,13 @@ def _numbered_states(cardinality: int) -> tuple[str, ...]:
     if cardinality <= 256:
         return _small_numbered_states(cardinality)
     return tuple(map(str, range(cardinality)))
+
+
+def _close_matches(name: str, names: Sequence[str]) -> list[str]:
+    # Only messages need it.
+    import difflib
+
+    return difflib.get_close_matches(name, names, n=3)
 
 
 def _whole_number(value: object) -> int | None:
@@ -165,7 +174,7 @@ class Factor:
         values = self.values
         if (
             type(values) is not np.ndarray
-            or values.dtype != np.float64
+            or values.dtype != _FLOAT64
             or values.ndim != 1
             or not values.flags.c_contiguous
             or values.flags.writeable
@@ -342,7 +351,7 @@ def _resolve(variable: str | SupportsIndex, names: Sequence[str], numbers: Mappi
         if known is not None:
             return known
         if not variable.isdecimal() or any(name.isdecimal() for name in names):
-            close = difflib.get_close_matches(variable, names[:20000], n=3)
+            close = _close_matches(variable, names[:20000])
             hint = f"; did you mean {', '.join(close)}?" if close else "."
             raise InputError(f"There is no variable named {variable!r}{hint}")
     number = _whole_number(variable)

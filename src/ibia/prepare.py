@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ibia.control import Control
 from ibia.errors import ZeroProbabilityError
 from ibia.forest.triangulate import CliqueTree, triangulate
-from ibia.simplify import Component, Structure
-from ibia.simplify.working import NOTHING_POSSIBLE, WorkingFactor
+from ibia.simplify import Factors, Structure
+from ibia.simplify.merge import merge_factors
+from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.order import Ordering, factor_order
 from ibia.tables import Scope, Space, Table
+from ibia.tables.kernels import spread
 
 __all__ = ["Problem", "prepare"]
 
@@ -90,14 +89,15 @@ def _restarts(variables: int) -> int:
 
 
 def prepare(
-    component: Component,
+    component: Factors,
     cardinalities: list[int],
     structure: Structure | None,
     restarts: int | None = None,
     control: Control | None = None,
 ) -> Problem:
     """Number the variables of a component and lay out its tables."""
-    scopes = {factor.scope for factor in component.factors}
+    every_scope = component.scopes
+    scopes = set(every_scope)
     log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
     count = len(log2)
     # No tree is narrower than the largest factor.
@@ -107,27 +107,26 @@ def prepare(
     assert tree is not None
     number = {variable: place for place, variable in enumerate(tree.order)}
     space = Space(tuple(cardinalities[variable] for variable in tree.order), control)
-    merged: dict[Scope, list[WorkingFactor]] = {}
-    for factor in component.factors:
-        merged.setdefault(tuple(sorted(number[variable] for variable in factor.scope)), []).append(factor)
-    factors: list[Table] = []
+    merged: dict[Scope, list[int]] = {}
+    for factor, members in enumerate(every_scope):
+        merged.setdefault(tuple(sorted([number[variable] for variable in members])), []).append(factor)
+    tables, log_scales = merge_factors(component, list(merged.values()), number, space.cardinalities)
+    log_constant = math.fsum(log_scales)
+    if log_constant == -math.inf:
+        raise ZeroProbabilityError(NOTHING_POSSIBLE)
+    factors = [Table(space, scope, values, spread(values)) for scope, values in zip(merged, tables, strict=True)]
     ranks: list[int] = []
     children: list[frozenset[int]] = []
-    log_constant = 0.0
     barren = set()
-    for scope, group in merged.items():
-        values, log_scale = _table(scope, group, number)
-        if not math.isfinite(log_scale):
-            raise ZeroProbabilityError(NOTHING_POSSIBLE)
-        log_constant += log_scale
-        if structure is not None:
-            origins = [origin for factor in group for origin in factor.origins]
-            ranks.append(max(structure.rank[origin] for origin in origins))
-            owned = {number.get(structure.children[origin], -1) for origin in origins}
+    if structure is not None:
+        origins = component.origins.tolist()
+        for place, (scope, group) in enumerate(merged.items()):
+            sources = [origins[factor] for factor in group]
+            ranks.append(max(structure.rank[source] for source in sources))
+            owned = {number.get(structure.children[source], -1) for source in sources}
             children.append(frozenset(owned.intersection(scope)))
-            if structure.normalised and min(structure.rank[origin] for origin in origins) >= structure.barren_from:
-                barren.add(len(factors))
-        factors.append(Table(space, scope, values, _spread(values)))
+            if structure.normalised and min(structure.rank[source] for source in sources) >= structure.barren_from:
+                barren.add(place)
     return Problem(
         space,
         tuple(tree.order),
@@ -138,26 +137,3 @@ def prepare(
         children if structure is not None else None,
         frozenset(barren),
     )
-
-
-def _spread(values: NDArray[np.float64]) -> float:
-    """Return the logarithm of the largest over the smallest positive entry."""
-    positive = values[values > 0.0]
-    return math.log(float(positive.max())) - math.log(float(positive.min()))
-
-
-def _table(scope: Scope, group: list[WorkingFactor], number: dict[int, int]) -> tuple[NDArray[np.float64], float]:
-    """Return the product of factors of one scope as a flat array with largest entry one, and the log of its scale."""
-    log_scale = 0.0
-    result: NDArray[np.float64] | None = None
-    for factor in group:
-        numbers = [number[variable] for variable in factor.scope]
-        values = factor.values.transpose(sorted(range(len(numbers)), key=numbers.__getitem__))
-        result = np.ascontiguousarray(values).reshape(-1) if result is None else result * values.reshape(-1)
-        largest = float(result.max())
-        if largest <= 0.0:
-            return result, -math.inf
-        result = result / largest
-        log_scale += math.log(largest)
-    assert result is not None
-    return result, log_scale

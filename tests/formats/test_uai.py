@@ -86,7 +86,7 @@ def test_unusual_but_legal_models(tmp_path: Path) -> None:
         ("MARKOV 1 2 888888888\n1 0", "expected 2666666664 or more words for 888888888 factors"),
         ("MARKOV 1 2 1\n9 0 0 0", "expected 9 variables in the scope of factor 0, found 3"),
         ("MARKOV 1 2 1\n1 1\n2 1 1", "line 2: factor 0 names variable 1, but there are 1 variables"),
-        ("MARKOV 1 2 1\n1 a\n2 1 1", "line 2: a variable in the scope of factor 0 is 'a'"),
+        ("MARKOV 1 2 1\n1 a\n2 1 1", "line 2: a variable in the scope of a factor is 'a'"),
         ("MARKOV 1 2 1\n2 0 0\n4 1 1 1 1", r"line 2: Factor 0 \(scope X0, X0\) names X0 more than once"),
         (
             "MARKOV 2 2 3 1\n2 1 0\n5 1 1 1 1 1",

@@ -21,7 +21,7 @@ def _largest_problem(kind: str, seed: int) -> Problem | None:
     simplified = simplify(BUILDERS[kind](np.random.default_rng(seed)), {})
     if not simplified.components:
         return None
-    component = max(simplified.components, key=lambda part: len(part.factors))
+    component = max(simplified.components, key=lambda part: part.origins.size)
     return prepare(component, [states.size for states in simplified.states], simplified.structure)
 
 

@@ -10,7 +10,6 @@ import gzip
 import lzma
 import os
 import re
-import secrets
 import stat
 import zlib
 from dataclasses import dataclass
@@ -247,7 +246,7 @@ def write_text(path: PathLike, text: str) -> None:
 
 def _replace(target: Path, data: bytes) -> None:
     # The usual helpers for temporary files make them private; this one honours the user's mask.
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.part")
+    temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.part")
     try:
         with open(temporary, "xb") as stream:
             stream.write(data)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +34,7 @@ __all__ = [
     "write_partition",
 ]
 
+_DIGITS = {b"%d" % digit: digit for digit in range(10)}
 _KINDS: dict[bytes, Literal["markov", "bayes"]] = {b"MARKOV": "markov", b"BAYES": "bayes"}
 
 
@@ -54,14 +56,9 @@ def parse_model(tokens: Tokens) -> Model:
     position += 1
     # A factor takes a word for the length of its scope, one for the size of its table, one for an entry.
     tokens.require(position, 3 * count, f"or more words for {count} factors")
-    scopes: list[tuple[int, ...]] = []
-    lines: list[int] = []
-    for number in range(count):
-        length = tokens.integer(position, f"the number of variables of factor {number}")
-        tokens.require(position + 1, length, f"variables in the scope of factor {number}")
-        lines.append(position)
-        scopes.append(_parse_scope(tokens, position + 1, length, number, len(cardinalities)))
-        position += 1 + length
+    lines = _scope_positions(tokens, position, count)
+    scopes = _parse_scopes(tokens, lines, len(cardinalities))
+    position = lines.pop()
     names = [f"X{number}" for number in range(len(cardinalities))]
     factors, position = parse_tables(tokens, position, scopes, cardinalities, names)
     tokens.finish(position)
@@ -92,16 +89,34 @@ def _shown(number: int) -> str:
     return str(number) if number < 2**64 else "more than 2**64"
 
 
-def _parse_scope(tokens: Tokens, start: int, length: int, number: int, count: int) -> tuple[int, ...]:
-    scope = tokens.integers(start, start + length, f"a variable in the scope of factor {number}")
-    if length and max(scope) >= count:
-        wrong = next(place for place, variable in enumerate(scope) if variable >= count)
-        raise tokens.error(
-            start + wrong,
-            f"factor {number} names variable {scope[wrong]}, "
-            f"but there are {count} variables, numbered from 0.",
-        )
-    return tuple(scope)
+def _scope_positions(tokens: Tokens, position: int, count: int) -> list[int]:
+    """Return where each scope, the number of its variables first, begins, and where the last one ends."""
+    words, total = tokens.words, len(tokens)
+    positions = [position]
+    for number in range(count):
+        # Most lengths are single digits; everything else is left to those who can complain.
+        length = _DIGITS.get(words[position], total) if position < total else total
+        if position + length >= total:
+            length = tokens.integer(position, f"the number of variables of factor {number}")
+            tokens.require(position + 1, length, f"variables in the scope of factor {number}")
+        position += 1 + length
+        positions.append(position)
+    return positions
+
+
+def _parse_scopes(tokens: Tokens, positions: list[int], count: int) -> list[tuple[int, ...]]:
+    numbers = tokens.integers(positions[0], positions[-1], "a variable in the scope of a factor")
+    first = positions[0]
+    scopes = [tuple(numbers[start + 1 - first : stop - first]) for start, stop in pairwise(positions)]
+    for number, scope in enumerate(scopes):
+        if scope and max(scope) >= count:
+            wrong = next(place for place, variable in enumerate(scope) if variable >= count)
+            raise tokens.error(
+                positions[number] + 1 + wrong,
+                f"factor {number} names variable {scope[wrong]}, "
+                f"but there are {count} variables, numbered from 0.",
+            )
+    return scopes
 
 
 def parse_tables(
@@ -112,26 +127,28 @@ def parse_tables(
     names: list[str],
 ) -> tuple[list[Factor], int]:
     """Read a table, its size first, for each scope; return the factors and the position after them."""
-    first = position
-    starts: list[tuple[int, int]] = []
+    words, total = tokens.words, len(tokens)
+    positions = [position]
     for number, scope in enumerate(scopes):
-        size = tokens.integer(position, f"the size of the table of factor {number}")
         expected = math.prod([cardinalities[variable] for variable in scope])
-        if size != expected:
-            shown = ", ".join([names[variable] for variable in scope[:6]]) or "empty"
-            raise tokens.error(
-                position,
-                f"the table of factor {number} (scope {shown}{', ...' if len(scope) > 6 else ''}) "
-                f"has {_shown(size)} entries, expected {_shown(expected)}.",
-            )
-        tokens.require(position + 1, size, f"entries in the table of factor {number}")
-        starts.append((position + 1, position + 1 + size))
-        position += 1 + size
+        if position + expected >= total or words[position] != b"%d" % expected:
+            size = tokens.integer(position, f"the size of the table of factor {number}")
+            if size != expected:
+                shown = ", ".join([names[variable] for variable in scope[:6]]) or "empty"
+                raise tokens.error(
+                    position,
+                    f"the table of factor {number} (scope {shown}{', ...' if len(scope) > 6 else ''}) "
+                    f"has {_shown(size)} entries, expected {_shown(expected)}.",
+                )
+            tokens.require(position + 1, size, f"entries in the table of factor {number}")
+        position += 1 + expected
+        positions.append(position)
     # One conversion for the whole part of the file: the sizes in between are numbers too.
+    first = positions[0]
     values = tokens.weights(first, position, "an entry of a table")
     factors = [
-        Factor(scope, values[start - first : stop - first])
-        for scope, (start, stop) in zip(scopes, starts, strict=True)
+        Factor(scope, values[start + 1 - first : stop - first])
+        for scope, (start, stop) in zip(scopes, pairwise(positions), strict=True)
     ]
     return factors, position
 
@@ -268,10 +285,10 @@ def write_marginals(path: PathLike, marginals: Iterable[ArrayLike]) -> None:
     """Write a MAR file with 17 significant digits, enough to read back the same numbers."""
     parts = []
     for number, marginal in enumerate(marginals):
-        values = np.asarray(marginal, dtype=np.float64).reshape(-1)
-        if not (np.isfinite(values).all() and values.size):
-            raise InputError(f"The marginal of variable {number} is not a distribution: {values}.")
-        parts.append(" ".join([str(values.size), *map("{:.17g}".format, values.tolist())]))
+        values: list[float] = np.asarray(marginal, dtype=np.float64).reshape(-1).tolist()
+        if not values or not all(map(math.isfinite, values)):
+            raise InputError(f"The marginal of variable {number} is not a distribution: {marginal}.")
+        parts.append(" ".join([str(len(values)), *map("{:.17g}".format, values)]))
     write_text(path, "MAR\n" + " ".join([str(len(parts)), *parts]) + "\n")
 
 

@@ -8,25 +8,20 @@ and log Z keeps its scale.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.model import Model
+from ibia.simplify.components import split_components
 from ibia.simplify.evidence import slice_evidence
-from ibia.simplify.shape import drop_constant_axes, split_products
+from ibia.simplify.shape import split_products
 from ibia.simplify.structure import Structure, find_structure
 from ibia.simplify.support import prune_support
-from ibia.simplify.working import WorkingFactor, WorkingModel
+from ibia.simplify.working import Factors, WorkingModel
 
-__all__ = ["Component", "Simplified", "Structure", "simplify"]
-
-
-@dataclass(frozen=True)
-class Component:
-    """Factors that hang together."""
-
-    factors: tuple[WorkingFactor, ...]
+__all__ = ["Factors", "Simplified", "Structure", "simplify"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +33,7 @@ class Simplified:
     states
         Variable → its possible states (original numbers).
     components
-        Independent problems.
+        Independent problems: factors that hang together.
     free
         Variables in no factor: uniform over their possible states.
     log_constant
@@ -48,7 +43,7 @@ class Simplified:
     """
 
     states: tuple[NDArray[np.int64], ...]
-    components: tuple[Component, ...]
+    components: tuple[Factors, ...]
     free: tuple[int, ...]
     log_constant: float
     structure: Structure | None
@@ -56,36 +51,15 @@ class Simplified:
 
 def simplify(model: Model, evidence: dict[int, int]) -> Simplified:
     """Return the components to solve; raises ZeroProbabilityError when the evidence is impossible."""
-    structure = find_structure(model, evidence)
-    working = slice_evidence(model, evidence)
-    changed = True
-    while changed:
-        changed = prune_support(working)
-        changed = drop_constant_axes(working) or changed
-        changed = split_products(working) or changed
-    components = _components(working)
-    used = {variable for component in components for factor in component.factors for variable in factor.scope}
-    free = tuple(variable for variable in range(len(working.states)) if variable not in used)
-    log_constant = working.log_constant + float(np.sum(np.log([working.states[v].size for v in free])))
-    return Simplified(tuple(working.states), components, free, log_constant, structure)
-
-
-def _components(working: WorkingModel) -> tuple[Component, ...]:
-    leader: dict[int, int] = {}
-
-    def find(variable: int) -> int:
-        root = variable
-        while leader.setdefault(root, root) != root:
-            root = leader[root]
-        while leader[variable] != root:
-            leader[variable], variable = root, leader[variable]
-        return root
-
-    for factor in working.factors:
-        first = find(factor.scope[0])
-        for variable in factor.scope[1:]:
-            leader[find(variable)] = first
-    groups: dict[int, list[WorkingFactor]] = {}
-    for factor in working.factors:
-        groups.setdefault(find(factor.scope[0]), []).append(factor)
-    return tuple(Component(tuple(group)) for group in groups.values())
+    working = WorkingModel.of(model)
+    structure = find_structure(working, model.kind == "bayes", evidence)
+    slice_evidence(working, evidence)
+    # Each once: smaller tables rule out the same states, and to a table it does not matter what became of the others.
+    prune_support(working)
+    split_products(working)
+    components = split_components(working.factors, working.sizes.size)
+    free = np.ones(working.sizes.size, np.bool_)
+    free[working.factors.members] = False
+    log_constant = working.log_constant + float(np.log(working.sizes[free]).sum())
+    states = tuple(working.states[start:stop] for start, stop in pairwise(working.state_starts.tolist()))
+    return Simplified(states, components, tuple(np.flatnonzero(free).tolist()), log_constant, structure)

@@ -6,11 +6,13 @@ and that factor sums to one over it. Also: barren variables, which have no obser
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ibia.model import Model
+from ibia.simplify.working import Factors, Indices, WorkingModel, compiled, compiled_inside
 
 __all__ = ["Structure", "find_structure"]
 
@@ -42,101 +44,182 @@ class Structure:
     normalised: bool
 
 
-def find_structure(model: Model, evidence: dict[int, int]) -> Structure | None:
-    """Return the direction of a Bayesian network, or None if the model is none."""
-    children = _declared(model) if model.kind == "bayes" else _detected(model)
-    if children is None:
+def find_structure(working: WorkingModel, declared: bool, evidence: Iterable[int]) -> Structure | None:
+    """Return the direction of a Bayesian network, or None if the model is none.
+
+    Parameters
+    ----------
+    working
+        The model before anything was simplified.
+    declared
+        Whether the last variable of each factor is said to be the child.
+    evidence
+        The observed variables.
+    """
+    found, children = _children(working.factors, working.sizes, declared)
+    if not found:
         return None
-    parents: dict[int, list[int]] = {}
-    factor_of: dict[int, int] = {}
-    for number, child in enumerate(children):
-        if child is not None:
-            factor_of[child] = number
-            parents[child] = [variable for variable in model.factors[number].scope if variable != child]
-    relevant = _ancestors(set(evidence) & set(factor_of), parents)
-    order = _topological(factor_of, parents, relevant)
-    rank = [0] * len(model.factors)
-    for place, child in enumerate(order):
-        rank[factor_of[child]] = place + 1
-    barren = [child for child in order if child not in relevant]
-    normalised = all(_sums_to_one(model, factor_of[child], child, _STRICT) for child in barren)
-    owners = tuple(-1 if child is None else child for child in children)
-    return Structure(owners, tuple(rank), len(order) - len(barren) + 1, normalised)
+    observed = np.zeros(working.sizes.size, np.bool_)
+    observed[list(evidence)] = True
+    directed = np.flatnonzero(children >= 0)
+    factor_of = np.full(working.sizes.size, -1)
+    factor_of[children[directed]] = directed
+    rank, barren_from, normalised = _ranks(working.factors, working.sizes, factor_of, observed)
+    return Structure(tuple(children.tolist()), tuple(rank.tolist()), barren_from, normalised)
 
 
-def _declared(model: Model) -> list[int | None] | None:
-    children: list[int | None] = []
-    for number, factor in enumerate(model.factors):
-        child = factor.scope[-1] if factor.scope else None
-        # Evidence that was baked into a table leaves a likelihood, not a conditional distribution.
-        children.append(child)
-        if child is not None and not _sums_to_one(model, number, child, _LOOSE):
-            return None
-    return children
+@compiled
+def _children(factors: Factors, sizes: Indices, declared: bool) -> tuple[bool, Indices]:
+    """Return whether each factor with variables is a conditional distribution, and the children.
 
-
-def _detected(model: Model) -> list[int | None] | None:
-    """Peel off leaves: variables in one remaining factor that sums to one over them."""
-    children: list[int | None] = [None] * len(model.factors)
-    holding: dict[int, set[int]] = {}
-    for number, factor in enumerate(model.factors):
-        for variable in factor.scope:
-            holding.setdefault(variable, set()).add(number)
-    left = sum(1 for factor in model.factors if factor.scope)
-    waiting = [variable for variable, numbers in holding.items() if len(numbers) == 1]
-    while waiting:
-        variable = waiting.pop()
-        if len(holding[variable]) != 1:
+    If they are not declared, leaves are peeled off: variables in one remaining factor that sums to one over them.
+    """
+    starts, members = factors.starts, factors.members
+    count = starts.size - 1
+    children = np.full(count, -1, np.int64)
+    # The number of remaining factors that hold a variable, and the sum of their numbers: the number of the last one.
+    holders = np.zeros(sizes.size, np.int64)
+    numbers = np.zeros(sizes.size, np.int64)
+    left = 0
+    for factor in range(count):
+        if starts[factor] == starts[factor + 1]:
             continue
-        (number,) = holding[variable]
-        if children[number] is None and _sums_to_one(model, number, variable, _LOOSE):
-            children[number] = variable
+        left += 1
+        if declared:
+            # Evidence that was baked into a table leaves a likelihood, not a conditional distribution.
+            children[factor] = members[starts[factor + 1] - 1]
+            if not _sums_to_one(factors, sizes, factor, children[factor], _LOOSE):
+                return False, children
+        for member in range(starts[factor], starts[factor + 1]):
+            holders[members[member]] += 1
+            numbers[members[member]] += factor
+    if declared:
+        return True, children
+    waiting = np.empty(sizes.size, np.int64)
+    top = 0
+    for member in range(members.size):
+        if holders[members[member]] == 1:
+            waiting[top] = members[member]
+            top += 1
+    while top:
+        top -= 1
+        variable = waiting[top]
+        if holders[variable] != 1:
+            continue
+        factor = numbers[variable]
+        if _sums_to_one(factors, sizes, factor, variable, _LOOSE):
+            children[factor] = variable
             left -= 1
-            for other in model.factors[number].scope:
-                holding[other].discard(number)
-                if len(holding[other]) == 1:
-                    waiting.append(other)
-    return children if left == 0 else None
+            for member in range(starts[factor], starts[factor + 1]):
+                other = members[member]
+                holders[other] -= 1
+                numbers[other] -= factor
+                if holders[other] == 1:
+                    waiting[top] = other
+                    top += 1
+    return left == 0, children
 
 
-def _sums_to_one(model: Model, number: int, child: int, tolerance: float) -> bool:
-    factor = model.factors[number]
-    cardinalities = model.cardinalities
-    axis = factor.scope.index(child)
-    inner = int(np.prod([cardinalities[variable] for variable in factor.scope[axis + 1 :]], dtype=np.int64))
-    sums = factor.values.reshape(-1, cardinalities[child], inner).sum(axis=1)
-    return bool((np.abs(sums - 1.0) <= tolerance).all())
+@compiled_inside
+def _sums_to_one(factors: Factors, sizes: Indices, factor: int, child: int, tolerance: float) -> bool:
+    starts, members, offsets, values, _ = factors
+    stride = 1
+    for member in range(starts[factor + 1] - 1, starts[factor] - 1, -1):
+        if members[member] == child:
+            break
+        stride *= sizes[members[member]]
+    width = stride * sizes[child]
+    for block in range(offsets[factor], offsets[factor + 1], width):
+        for row in range(block, block + stride):
+            total = 0.0
+            for entry in range(row, row + width, stride):
+                total += values[entry]
+            if not abs(total - 1.0) <= tolerance:
+                return False
+    return True
 
 
-def _ancestors(variables: set[int], parents: dict[int, list[int]]) -> set[int]:
-    found = set(variables)
-    stack = list(variables)
-    while stack:
-        for parent in parents.get(stack.pop(), ()):
-            if parent not in found:
-                found.add(parent)
-                stack.append(parent)
+@compiled
+def _ranks(
+    factors: Factors, sizes: Indices, factor_of: Indices, observed: NDArray[np.bool_]
+) -> tuple[Indices, int, bool]:
+    """Order children after their parents, relevant ones first, close relatives close together (depth first).
+
+    `factor_of` is the factor of each child. Returns the rank of each factor, the first rank of a barren one, and
+    whether the barren ones sum to one precisely.
+    """
+    starts, members = factors.starts, factors.members
+    # The offspring of a variable as a linked list, the highest number first.
+    first_offspring = np.full(sizes.size, -1)
+    next_offspring = np.empty(members.size, np.int64)
+    owners = np.empty(members.size, np.int64)
+    missing = np.zeros(sizes.size, np.int64)
+    for child in range(sizes.size):
+        factor = factor_of[child]
+        if factor < 0:
+            continue
+        for member in range(starts[factor], starts[factor + 1]):
+            parent = members[member]
+            if parent != child and factor_of[parent] >= 0:
+                owners[member] = child
+                next_offspring[member] = first_offspring[parent]
+                first_offspring[parent] = member
+                missing[child] += 1
+    relevant = _ancestors(factors, factor_of, observed)
+    stack = np.empty(sizes.size, np.int64)
+    order = np.empty(sizes.size, np.int64)
+    top, placed, needed = 0, 0, 0
+    for child in range(sizes.size - 1, -1, -1):
+        if factor_of[child] >= 0 and missing[child] == 0:
+            stack[top] = child
+            top += 1
+    while top:
+        top -= 1
+        order[placed] = stack[top]
+        placed += 1
+        needed += relevant[stack[top]]
+        member = first_offspring[stack[top]]
+        while member >= 0:
+            child = owners[member]
+            missing[child] -= 1
+            if missing[child] == 0:
+                stack[top] = child
+                top += 1
+            member = next_offspring[member]
+    rank = np.zeros(starts.size - 1, np.int64)
+    normalised = True
+    early, late = 1, needed + 1
+    for place in range(placed):
+        factor = factor_of[order[place]]
+        if relevant[order[place]]:
+            rank[factor] = early
+            early += 1
+        else:
+            rank[factor] = late
+            late += 1
+            normalised = normalised and _sums_to_one(factors, sizes, factor, order[place], _STRICT)
+    return rank, needed + 1, normalised
+
+
+@compiled_inside
+def _ancestors(factors: Factors, factor_of: Indices, observed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which variables evidence depends on: observed ones that are some factor's child, and their ancestors."""
+    starts, members = factors.starts, factors.members
+    found = np.zeros(observed.size, np.bool_)
+    stack = np.empty(observed.size, np.int64)
+    top = 0
+    for variable in range(observed.size):
+        if observed[variable] and factor_of[variable] >= 0:
+            found[variable] = True
+            stack[top] = variable
+            top += 1
+    while top:
+        top -= 1
+        factor = factor_of[stack[top]]
+        if factor >= 0:
+            for member in range(starts[factor], starts[factor + 1]):
+                if not found[members[member]]:
+                    found[members[member]] = True
+                    stack[top] = members[member]
+                    top += 1
     return found
-
-
-def _topological(factor_of: dict[int, int], parents: dict[int, list[int]], relevant: set[int]) -> list[int]:
-    """Order children after their parents, relevant ones first, close relatives close together (depth first)."""
-    offspring: dict[int, list[int]] = {}
-    missing: dict[int, int] = {}
-    for child in factor_of:
-        known = [parent for parent in parents[child] if parent in factor_of]
-        missing[child] = len(known)
-        for parent in known:
-            offspring.setdefault(parent, []).append(child)
-    order: list[int] = []
-    stack = [child for child in sorted(factor_of, reverse=True) if not missing[child]]
-    while stack:
-        child = stack.pop()
-        order.append(child)
-        ready = []
-        for young in offspring.get(child, ()):
-            missing[young] -= 1
-            if missing[young] == 0:
-                ready.append(young)
-        stack.extend(sorted(ready, reverse=True))
-    return [child for child in order if child in relevant] + [child for child in order if child not in relevant]

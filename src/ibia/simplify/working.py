@@ -1,40 +1,85 @@
-"""The model while it is being simplified: shaped factors, the states still possible, and the constant taken out."""
+"""The model while it is being simplified: flat factors, the states still possible, and the constant taken out.
+
+Models have many small factors, so the simplifications are compiled loops over all factors at once, and the scopes and
+tables lie end to end in a few arrays.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.errors import ZeroProbabilityError
+from ibia.model import Model
 
-__all__ = ["NOTHING_POSSIBLE", "WorkingFactor", "WorkingModel"]
+__all__ = ["NOTHING_POSSIBLE", "Factors", "Indices", "Values", "WorkingModel", "compiled", "compiled_inside", "ends"]
 
 NOTHING_POSSIBLE = (
     "The evidence has probability zero (or the model's factors are zero everywhere), "
     "so there are no posterior marginals."
 )
 
+Indices = NDArray[np.int64]
+Values = NDArray[np.float64]
 
-@dataclass
-class WorkingFactor:
-    """A factor as an array with one axis per variable of its scope.
+# Arithmetic is that of IEEE throughout: whether a table is a product is a matter of its last digits.
+compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
+# For parts of compiled functions: put in their place, which compiles faster than a call.
+compiled_inside = numba.njit(inline="always")
+
+
+class Factors(NamedTuple):
+    """Scopes and tables of factors, end to end (a tuple, since compiled code takes it as it is).
 
     Attributes
     ----------
-    scope
-        Variables, in any order.
+    starts
+        Factor → where its scope begins in `members`; one number more says where the last one ends.
+    members
+        Variables of the scopes, the last of a scope varying fastest in the table.
+    offsets
+        Factor → where its table begins in `values`; one number more says where the last one ends.
     values
-        One axis per variable.
+        Entries of the tables.
     origins
-        Numbers of the model's factors it came from.
+        Factor → the number of the model's factor it came from.
     """
 
-    scope: tuple[int, ...]
-    values: NDArray[np.float64]
-    origins: tuple[int, ...]
+    starts: Indices
+    members: Indices
+    offsets: Indices
+    values: Values
+    origins: Indices
+
+    @property
+    def scopes(self) -> list[tuple[int, ...]]:
+        """The variables of each factor."""
+        first = int(self.starts[0])
+        members = self.members[first : self.starts[-1]].tolist()
+        return [tuple(members[start:stop]) for start, stop in pairwise((self.starts - first).tolist())]
+
+    @property
+    def tables(self) -> list[Values]:
+        """The entries of each factor."""
+        return [self.values[start:stop] for start, stop in pairwise(self.offsets.tolist())]
+
+    def between(self, first: int, last: int) -> Factors:
+        """Return the factors from `first` up to, not including, `last`; arrays are shared."""
+        starts, offsets = self.starts[first : last + 1], self.offsets[first : last + 1]
+        return Factors(starts, self.members, offsets, self.values, self.origins[first:last])
+
+    def taken(self, numbers: Indices) -> Factors:
+        """Return the factors of these numbers, in this order; arrays are copied."""
+        lengths, sizes = np.diff(self.starts)[numbers], np.diff(self.offsets)[numbers]
+        starts, offsets = ends(lengths), ends(sizes)
+        members = np.arange(starts[-1]) + np.repeat(self.starts[numbers] - starts[:-1], lengths)
+        values = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
+        return Factors(starts, self.members[members], offsets, self.values[values], self.origins[numbers])
 
 
 @dataclass
@@ -43,34 +88,134 @@ class WorkingModel:
 
     Attributes
     ----------
+    sizes
+        Variable → the number of its states that are still possible.
     states
-        Variable → its states that are still possible, as numbers of the original states.
+        Those states, variable after variable, by their numbers in the model.
     factors
-        What is left of the factors.
+        What is left of the factors; those without variables are in the constant. Their arrays belong to this model
+        and may be overwritten.
     log_constant
         Logarithm of everything that was taken out of the factors; log Z needs it.
     """
 
-    states: list[NDArray[np.int64]]
-    factors: list[WorkingFactor] = field(default_factory=list)
+    sizes: Indices
+    states: Indices
+    factors: Factors
     log_constant: float = 0.0
 
-    def take_constant(self, value: float) -> None:
-        """Move a constant factor into the constant; a zero means that nothing is possible."""
-        if value <= 0.0:
+    @classmethod
+    def of(cls, model: Model) -> WorkingModel:
+        """Return a model as it is, its factors copied (also those without variables)."""
+        factors = model.factors
+        sizes = np.array(model.cardinalities, np.int64)
+        starts = ends(np.fromiter((len(factor.scope) for factor in factors), np.int64, len(factors)))
+        scopes = chain.from_iterable(factor.scope for factor in factors)
+        members = np.fromiter(scopes, np.int64, int(starts[-1]))
+        offsets = ends(np.fromiter((factor.values.size for factor in factors), np.int64, len(factors)))
+        values = np.concatenate([np.empty(0), *(factor.values for factor in factors)])
+        states = np.arange(int(sizes.sum())) - np.repeat(ends(sizes)[:-1], sizes)
+        return cls(sizes, states, Factors(starts, members, offsets, values, np.arange(len(factors))))
+
+    @property
+    def state_starts(self) -> Indices:
+        """Variable → where its states begin in `states`; one number more says where the last ones end."""
+        return ends(self.sizes)
+
+    def keep_states(self, kept: NDArray[np.bool_]) -> None:
+        """Restrict the variables to some of their states, and the tables with them.
+
+        Variables left with one state lose their axes; factors without variables go into the constant.
+        """
+        places = self.state_starts[:-1]
+        local = np.arange(kept.size) - np.repeat(places, self.sizes)
+        new_sizes = np.add.reduceat(kept, places, dtype=np.int64) if places.size else self.sizes
+        self.factors, log_constant = _restrict(self.factors, self.sizes, new_sizes, ends(new_sizes), local[kept])
+        self.sizes = new_sizes
+        self.states = self.states[kept]
+        self.add_constant(log_constant)
+
+    def add_constant(self, log_constant: float) -> None:
+        """Add to the constant; minus infinity means that nothing is possible."""
+        if log_constant == -np.inf:
             raise ZeroProbabilityError(NOTHING_POSSIBLE)
-        self.log_constant += math.log(value)
+        self.log_constant += log_constant
 
-    def drop_empty(self) -> None:
-        """Move factors without variables into the constant."""
-        kept = []
-        for factor in self.factors:
-            if factor.scope:
-                kept.append(factor)
-            else:
-                self.take_constant(float(factor.values.reshape(())))
-        self.factors = kept
 
-    def keep_states(self, variable: int, kept: NDArray[np.bool_]) -> None:
-        """Restrict a variable to some of its possible states (factors are the caller's business)."""
-        self.states[variable] = self.states[variable][kept]
+def ends(lengths: Indices) -> Indices:
+    """Return where each of some parts laid end to end begins, and where the last one ends."""
+    ends = np.zeros(lengths.size + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    return ends
+
+
+@compiled
+def _restrict(
+    factors: Factors, old_sizes: Indices, new_sizes: Indices, state_starts: Indices, chosen: Indices
+) -> tuple[Factors, float]:
+    """Return the factors over the chosen states, and the logarithm of those that have no variable any more."""
+    starts, members, offsets, values, origins = factors
+    count = origins.size
+    total, most = 0, 1
+    for factor in range(count):
+        size = 1
+        for member in range(starts[factor], starts[factor + 1]):
+            size *= new_sizes[members[member]]
+        total += size
+        most = max(most, starts[factor + 1] - starts[factor])
+    out_starts = np.zeros(count + 1, np.int64)
+    out_members = np.empty(members.size, np.int64)
+    out_offsets = np.zeros(count + 1, np.int64)
+    out_values = np.empty(total, np.float64)
+    out_origins = np.empty(count, np.int64)
+    digits = np.zeros(most, np.int64)
+    strides = np.empty(most, np.int64)
+    kept, log_constant = 0, 0.0
+    for factor in range(count):
+        position, stride, size = offsets[factor], 1, 1
+        first = out_starts[kept]
+        dimensions = 0
+        # From the inside out; the scope and its strides are turned round afterwards.
+        for member in range(starts[factor + 1] - 1, starts[factor] - 1, -1):
+            variable = members[member]
+            position += stride * chosen[state_starts[variable]]
+            if new_sizes[variable] > 1:
+                out_members[first + dimensions] = variable
+                strides[dimensions] = stride
+                size *= new_sizes[variable]
+                dimensions += 1
+            stride *= old_sizes[variable]
+        if dimensions == 0:
+            log_constant += np.log(values[position])
+            continue
+        target = out_offsets[kept]
+        if size == stride:
+            for entry in range(size):
+                out_values[target + entry] = values[position + entry]
+        else:
+            for entry in range(target, target + size):
+                out_values[entry] = values[position]
+                for axis in range(dimensions):
+                    variable = out_members[first + axis]
+                    state = state_starts[variable] + digits[axis]
+                    digits[axis] += 1
+                    if digits[axis] < new_sizes[variable]:
+                        position += strides[axis] * (chosen[state + 1] - chosen[state])
+                        break
+                    position -= strides[axis] * (chosen[state] - chosen[state_starts[variable]])
+                    digits[axis] = 0
+        for axis in range(dimensions // 2):
+            other = first + dimensions - 1 - axis
+            out_members[first + axis], out_members[other] = out_members[other], out_members[first + axis]
+        out_origins[kept] = origins[factor]
+        kept += 1
+        out_starts[kept] = first + dimensions
+        out_offsets[kept] = target + size
+    result = Factors(
+        out_starts[: kept + 1],
+        out_members[: out_starts[kept]],
+        out_offsets[: kept + 1],
+        out_values[: out_offsets[kept]],
+        out_origins[:kept],
+    )
+    return result, log_constant
