@@ -148,3 +148,20 @@ def test_region_is_a_subtree_that_holds_what_is_wanted(seed: int) -> None:
     assert set(wanted) <= held
     inner = sum(1 for first, second, _ in growth.forest.edges() if first in region and second in region)
     assert inner == len(region) - 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_batches_of_pairs_that_a_clique_holds_by_chance_stay_in_a_clique(seed: int) -> None:
+    """Some pairs lie in a clique only because of fill edges, which a later triangulation of the region may drop."""
+    generator = np.random.default_rng(seed)
+    space = Space((2,) * 12)
+    growth = Growth(space)
+    number = 0
+    for _ in range(8):
+        batch = []
+        for _ in range(5):
+            scope = tuple(sorted(generator.choice(12, 2, replace=False).tolist()))
+            batch.append((number, scope))
+            number += 1
+        growth.try_add(batch, 6.0, 1)
+        check_growth(growth, 6.0)

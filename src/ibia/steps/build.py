@@ -9,7 +9,7 @@ Trees are kept rooted, so that a region is found by climbing from its ends, at a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ibia.forest.forest import Forest
@@ -19,6 +19,7 @@ from ibia.tables import Scope, Space
 __all__ = ["Growth", "Refusals", "grow"]
 
 _EPSILON = 1e-9
+_NO_HOMES: Mapping[int, list[tuple[int, Scope]]] = {}
 # What an attempt costs beyond the cliques of its region, counted in cliques.
 _ATTEMPT = 8
 # A clique of a step costs the tables as much time as so many cliques of a region cost an attempt, …
@@ -245,10 +246,23 @@ class Growth:
             path.append(clique)
         return path, top
 
-    def _plan(self, batch: list[tuple[int, Scope]], limit: float, restarts: int) -> _Plan | None:
-        """Return what would take the place of the region of a batch that no clique holds, if it fits."""
+    def _plan(
+        self,
+        batch: list[tuple[int, Scope]],
+        limit: float,
+        restarts: int,
+        homes: Mapping[int, list[tuple[int, Scope]]] = _NO_HOMES,
+    ) -> _Plan | None:
+        """Return what would take the place of the region of a batch that no clique holds, if it fits.
+
+        Parameters
+        ----------
+        homes
+            Clique → further potentials that are about to be multiplied into it: they lose it with the region.
+        """
         region = self.region(scope for _, scope in batch)
         within = [(potential, self.potentials[potential]) for clique in region for potential in self.contents[clique]]
+        within += [added for clique in region for added in homes.get(clique, ())]
         border = [
             (clique, neighbour, sepset)
             for clique in region
@@ -275,18 +289,20 @@ class Growth:
 
     def try_add(self, batch: list[tuple[int, Scope]], limit: float, restarts: int) -> bool:
         """Add a batch of (potential, scope) if every clique stays within `limit` bits; change nothing otherwise."""
-        homes = {potential: self.clique_with(scope) for potential, scope in batch}
-        outside = [(potential, scope) for potential, scope in batch if homes[potential] is None]
+        outside: list[tuple[int, Scope]] = []
+        homes: dict[int, list[tuple[int, Scope]]] = {}
+        for potential, scope in batch:
+            home = self.clique_with(scope)
+            (outside if home is None else homes.setdefault(home, [])).append((potential, scope))
         if outside:
-            plan = self._plan(outside, limit, restarts)
+            plan = self._plan(outside, limit, restarts, homes)
             if plan is None:
                 return False
-            plan.potentials += [(potential, scope) for potential, scope in batch if homes[potential] in plan.region]
             self.plant(plan.tree, plan.potentials, plan.region, plan.border)
-        for potential, scope in batch:
-            home = homes[potential]
-            if home is not None and potential not in self.potentials:
-                self.place(potential, scope, home)
+        for home, added in homes.items():
+            for potential, scope in added:
+                if potential not in self.potentials:
+                    self.place(potential, scope, home)
         return True
 
     def plant(
