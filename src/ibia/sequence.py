@@ -58,7 +58,7 @@ class Settings:
     reduce: float | None = 1.0
     loss: str = "kl"
     restarts: int = 3
-    effort: float = 4.0
+    effort: float = 6.0
     check: bool = False
 
 

@@ -90,7 +90,7 @@ def test_effort_leaves_the_rest_alone() -> None:
     growth = Growth(space)
     assert grow(growth, factors, 2.0, restarts=0, effort=0.0, batch=1) == factors[1:]
     growth = Growth(space)
-    assert grow(growth, factors, 2.0, restarts=0, effort=100.0, batch=1) == factors[1:3]
+    assert grow(growth, factors, 2.0, restarts=0, effort=1.0, batch=1) == factors[1:3]
 
 
 def test_what_did_not_fit_is_not_triangulated_again(monkeypatch: pytest.MonkeyPatch) -> None:

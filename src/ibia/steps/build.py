@@ -20,12 +20,13 @@ __all__ = ["Growth", "Refusals", "grow"]
 
 _EPSILON = 1e-9
 _NO_HOMES: Mapping[int, list[tuple[int, Scope]]] = {}
-# What an attempt costs beyond the cliques of its region, counted in cliques.
+# The cost of an attempt is counted in the scopes it triangulates, and so many more.
 _ATTEMPT = 8
-# A clique of a step costs the tables as much time as so many cliques of a region cost an attempt, …
+# The tables of a clique cost about as much time as so many scopes, and as one more for every so many entries.
 _CLIQUE = 8
-# … and every so many entries of it cost as much again as one.
 _ENTRIES = 1024
+# Small forests are searched as long as one of so many units more.
+_LEAST = 4096
 
 
 class Refusals:
@@ -82,7 +83,7 @@ class Growth:
     entries
         Entries of all cliques' tables.
     spent
-        What attempts that failed have cost, counted in cliques looked at.
+        What attempts that failed have cost, counted in scopes triangulated.
     """
 
     space: Space
@@ -394,8 +395,8 @@ class Growth:
         return numbers
 
     def allowance(self) -> float:
-        """Return what failed attempts may cost, in the unit of `spent`: about as much as the tables."""
-        return _CLIQUE * len(self.bits) + self.entries / _ENTRIES
+        """Return what failed attempts may cost, in the unit of `spent`: what the tables cost, and a little more."""
+        return _LEAST + _CLIQUE * len(self.bits) + self.entries / _ENTRIES
 
 
 def grow(
