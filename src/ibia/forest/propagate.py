@@ -25,7 +25,6 @@ COLLECT, DISTRIBUTE = 0, 1
 # Below this a divisor counts as zero (see kernels.py).
 _TINY = 1e-200
 _SAFE = 1e-100
-_NO_AXES = np.empty(0, np.int64)
 # Entries after which the caller gets a chance to look at the clock.
 _WORK = 2**26
 
@@ -252,7 +251,9 @@ def _read_sepset(plan: Plan, clique: int) -> None:
     cardinalities = np.empty(scope.size, np.int64)
     for axis in range(scope.size):
         cardinalities[axis] = plan.cardinalities[scope[axis]]
-    contract(Rows(cardinalities, strides, addresses, sizes, 1), 0, False, _NO_AXES, 0, -1)
+    # As a variable: a literal number would make this a type, and a compilation, of its own.
+    inputs = np.int64(1)
+    contract(Rows(cardinalities, strides, addresses, sizes, inputs), 0, False, np.empty(0, np.int64), 0, -1)
 
 
 @_compile
@@ -264,6 +265,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
     log_scale = 0.0
     step = -1 if phase == COLLECT else 1
     clique = start
+    no_axes = np.empty(0, np.int64)
     work = 0
     while clique != stop and work < _WORK:
         scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
@@ -284,11 +286,11 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
         if not plan.logarithmic[clique]:
             if size >= MERGING:
                 fewer, arena = merge_inputs(rows)
-                total = contract(fewer, product, total_wanted, _NO_AXES, 0, -1)
+                total = contract(fewer, product, total_wanted, no_axes, 0, -1)
                 # Alive until here: the contraction knows it by its address only.
                 total += 0.0 * arena.size
             else:
-                total = contract(rows, product, total_wanted, _NO_AXES, 0, -1)
+                total = contract(rows, product, total_wanted, no_axes, 0, -1)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
             clear(rows)
             total, logarithm = contract_logarithms(rows, product)

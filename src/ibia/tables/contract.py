@@ -51,7 +51,9 @@ _CHUNKS = 4
 MERGING = 2**13
 _MERGED_SHARE = 16
 
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+# Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
+_FAST = {"reassoc", "contract", "nsz"}
+_compile = numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
 
 
 class Rows(NamedTuple):
@@ -276,7 +278,20 @@ def block_axes(cardinalities: Integers) -> tuple[int, int]:
     return inner, block
 
 
-@_compile
+# Given in full: where it is called with literal numbers, each of them would have a compilation of its own.
+_SIGNATURE = types.float64(
+    types.NamedTuple(
+        [types.int64[::1], types.int64[:, ::1], types.int64[::1], types.int64[::1], types.int64], Rows
+    ),
+    types.int64,
+    types.boolean,
+    types.int64[::1],
+    types.int64,
+    types.int64,
+)
+
+
+@numba.njit(_SIGNATURE, cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
 def contract(
     rows: Rows, product: int, total_wanted: bool, first_axes: Integers, start: int, stop: int
 ) -> float:
@@ -351,7 +366,9 @@ def contract(
             if common.size == 0:
                 common = np.ones(block)
             if kinds[t] == _SCALAR:
-                common *= array_at(addresses[t], 1)[0]
+                factor = array_at(addresses[t], 1)[0]
+                for i in range(block):
+                    common[i] *= factor
             else:
                 _multiply(common, array_at(addresses[t], sizes[t]), low[t], kinds[t], runs[t])
         elif not outer[t]:
@@ -438,12 +455,20 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
         size *= cardinalities[axis]
     limit = size // _MERGED_SHARE
     inner, _ = block_axes(cardinalities)
+    no_axes = np.empty(0, np.int64)
     group_of = np.full(inputs, -1, np.int64)
     has = np.zeros((inputs, axes), np.bool_)
     group_sizes = np.empty(inputs, np.int64)
     members = np.zeros(inputs, np.int64)
     groups = 0
-    for t in np.argsort(-sizes[:inputs]):
+    taken = np.zeros(inputs, np.bool_)
+    for _ in range(inputs):
+        # The largest one left; sorting would take longer to compile than it is worth.
+        t = -1
+        for k in range(inputs):
+            if not taken[k] and (t < 0 or sizes[k] > sizes[t]):
+                t = k
+        taken[t] = True
         outer = False
         for axis in range(inner):
             outer = outer or strides[t, axis] != 0
@@ -482,33 +507,39 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
     place = 0
     for g in range(groups):
         if members[g] > 1:
-            union = np.flatnonzero(has[g])
-            own_cardinalities = cardinalities[union]
-            own_strides = np.empty((members[g], union.size), np.int64)
+            width = 0
+            for axis in range(axes):
+                width += has[g, axis]
+            own_cardinalities = np.empty(width, np.int64)
+            own_strides = np.empty((members[g], width), np.int64)
             own_addresses = np.empty(members[g], np.int64)
             own_sizes = np.empty(members[g], np.int64)
-            k = 0
-            for t in range(inputs):
-                if group_of[t] == g:
-                    own_strides[k] = strides[t][union]
-                    own_addresses[k] = addresses[t]
-                    own_sizes[k] = sizes[t]
-                    k += 1
-            address = arena.ctypes.data + 8 * place
-            own = Rows(own_cardinalities, own_strides, own_addresses, own_sizes, k)
-            contract(own, address, False, np.empty(0, np.int64), 0, -1)
             stride = 1
-            new_strides[row] = 0
-            for axis in union[::-1]:
-                new_strides[row, axis] = stride
-                stride *= cardinalities[axis]
+            for axis in range(axes - 1, -1, -1):
+                new_strides[row, axis] = 0
+                if has[g, axis]:
+                    width -= 1
+                    own_cardinalities[width] = cardinalities[axis]
+                    new_strides[row, axis] = stride
+                    stride *= cardinalities[axis]
+                    k = 0
+                    for t in range(inputs):
+                        if group_of[t] == g:
+                            own_strides[k, width] = strides[t, axis]
+                            own_addresses[k] = addresses[t]
+                            own_sizes[k] = sizes[t]
+                            k += 1
+            address = arena.ctypes.data + 8 * place
+            own = Rows(own_cardinalities, own_strides, own_addresses, own_sizes, members[g])
+            contract(own, address, False, no_axes, 0, -1)
             new_addresses[row] = address
             new_sizes[row] = group_sizes[g]
             row += 1
             place += group_sizes[g]
     for t in range(sizes.size):
         if t >= inputs or group_of[t] < 0 or members[group_of[t]] == 1:
-            new_strides[row] = strides[t]
+            for axis in range(axes):
+                new_strides[row, axis] = strides[t, axis]
             new_addresses[row] = addresses[t]
             new_sizes[row] = sizes[t]
             row += 1
