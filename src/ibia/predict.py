@@ -1,0 +1,229 @@
+"""Prediction: what an answer at a bound will cost, from the cliques of the model alone, before any table is filled.
+
+A component that fits the bound costs the tables of its clique tree. One that does not is cut into steps; how many
+tables of which size those have follows, roughly, from how far the cliques of its tree exceed the bound
+(docs/anytime.md has the figures). Speeds are measured when first needed, and what earlier runs of the same model took
+corrects the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.forest.triangulate import triangulate
+from ibia.limits import resident_memory
+from ibia.prepare import Problem
+from ibia.tables import Space
+
+__all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
+
+# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
+_ENTRIES_PER_BIT = 1.25
+_CLIQUES, _CLIQUES_PER_BIT = 2.0, 2.0
+# Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
+# first backward sweep, and in the further sweeps of the one that is kept.
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 25.0, 220.0, 200.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 20.0, 90.0, 60.0
+# Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
+_EXACT_COPIES, _COPIES = 3.0, 8.0
+# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
+_WORK, _FEWEST, _MOST = 2.0**23, 2, 18
+# An actual time of this many seconds weighs as much as no knowledge at all.
+_DOUBT = 0.02
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast this machine is.
+
+    Attributes
+    ----------
+    entry, clique
+        Seconds of processor time per table entry (one multiplication, one sum) and per clique of a triangulation.
+    waiting
+        How much longer things take by the clock on the wall, because other programs run too.
+    """
+
+    entry: float
+    clique: float
+    waiting: float = 1.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an answer will cost.
+
+    Attributes
+    ----------
+    bound
+        Bits of the largest clique.
+    exact
+        Whether the whole model fits.
+    quick
+        Whether only one alternative is to be tried.
+    entries
+        Table entries of all steps of one alternative.
+    work
+        Multiplications and sums of entries, in all.
+    graph
+        Cliques handled, in all.
+    bytes
+        Most memory the process will hold.
+    seconds
+        Time.
+    """
+
+    bound: float
+    exact: bool
+    quick: bool
+    entries: float
+    work: float
+    graph: float
+    bytes: float
+    seconds: float
+
+
+def exact_bound(width: float) -> float:
+    """Return a width rounded up to hundredths, as a bound that can be typed; at least the smallest bound, 1."""
+    return max(1.0, math.ceil(round(width * 100, 6)) / 100)
+
+
+class Predictor:
+    """Predicts for one model, and learns from what its runs took.
+
+    Parameters
+    ----------
+    problems
+        The components.
+    speed
+        Of this machine.
+    alternatives
+        Whether several orders are tried for a component that does not fit.
+    """
+
+    def __init__(self, problems: Sequence[Problem], speed: Speed, alternatives: bool = True) -> None:
+        self._components = [_Component.of(problem) for problem in problems]
+        self._speed = speed
+        self._alternatives = alternatives
+        self._learned: list[tuple[float, float]] = []
+        self.width = max((problem.width for problem in problems), default=0.0)
+
+    @property
+    def exact_bound(self) -> float:
+        """The cheapest bound that the whole model fits."""
+        return exact_bound(self.width)
+
+    @property
+    def lowest_bound(self) -> float:
+        """The lowest bound worth trying: below the largest factor steps need more than they are allowed."""
+        return float(max([2, *(math.ceil(component.largest_factor - 1e-9) for component in self._components)]))
+
+    def predict(self, bound: float, quick: bool = False) -> Prediction:
+        """Return what an answer at that bound will cost.
+
+        Parameters
+        ----------
+        quick
+            Whether only one alternative is to be tried.
+        """
+        entries = work = graph = tables = 0.0
+        for component in self._components:
+            costs = component.costs(bound, quick or not self._alternatives)
+            entries += costs.entries
+            work += costs.work
+            graph += costs.graph
+            # Components are solved one after the other.
+            tables = max(tables, costs.bytes)
+        seconds = self._seconds(work, graph) * self._correction()
+        exact = bound >= self.width - 1e-9
+        return Prediction(bound, exact, quick, entries, work, graph, resident_memory() + tables, seconds)
+
+    def learn(self, predicted: Prediction, seconds: float) -> None:
+        """Note how long a predicted run took: later predictions are corrected by it."""
+        expected = self._seconds(predicted.work, predicted.graph)
+        if expected > 0.0 and seconds > 0.0:
+            self._learned.append((seconds, math.log(seconds / expected)))
+
+    def _seconds(self, work: float, graph: float) -> float:
+        return (work * self._speed.entry + graph * self._speed.clique) * self._speed.waiting
+
+    def _correction(self) -> float:
+        """Return the mean ratio of actual to predicted seconds; long runs tell more than short ones."""
+        weight = _DOUBT + math.fsum(seconds for seconds, _ in self._learned)
+        return math.exp(math.fsum(seconds * logarithm for seconds, logarithm in self._learned) / weight)
+
+
+@dataclass(frozen=True)
+class _Costs:
+    entries: float
+    work: float
+    graph: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class _Component:
+    """The sizes of a component's cliques, in bits."""
+
+    cliques: NDArray[np.float64]
+    largest_factor: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Component:
+        bits = problem.space.bits
+        largest = max((bits(table.scope) for table in problem.factors), default=0.0)
+        return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest)
+
+    def costs(self, bound: float, quick: bool) -> _Costs:
+        limit = max(bound, self.largest_factor)
+        excess = np.maximum(self.cliques - limit, 0.0)
+        sizes = np.exp2(np.minimum(self.cliques, limit))
+        if not excess.any():
+            entries = float(sizes.sum())
+            handled = float(self.cliques.size)
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, 8.0 * _EXACT_COPIES * entries)
+        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
+        handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
+        count = 1.0 if quick else min(max(float(_FEWEST), math.ceil(_WORK / entries) + 1.0), float(_MOST))
+        return _Costs(
+            entries,
+            entries * (count * _FORWARD_PASSES + _SWEEP_PASSES),
+            handled * (count * _FORWARD_HANDLINGS + _SWEEP_HANDLINGS),
+            8.0 * _COPIES * entries * min(count, 2.0),
+        )
+
+
+@cache
+def measure_speed() -> Speed:
+    """Measure this machine with a table and a graph of medium size (some milliseconds, once per process)."""
+    space = Space((2,) * 18)
+    table = space.ones(tuple(range(18)))
+    part = space.ones(tuple(range(0, 18, 2)))
+
+    def tables() -> None:
+        table.multiply_in(part)
+        table.marginal(part.scope)
+
+    side = 10
+    scopes = [(place, place + 1) for place in range(side * side) if place % side < side - 1]
+    scopes += [(place, place + side) for place in range(side * side - side)]
+    weights = [1.0] * (side * side)
+    entry = _least_seconds(tables) / table.values.size
+    return Speed(entry, _least_seconds(lambda: triangulate(scopes, weights)) / (side * side))
+
+
+def _least_seconds(action: Callable[[], object]) -> float:
+    action()
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        action()
+        times.append(time.process_time() - began)
+    return min(times)
