@@ -26,9 +26,11 @@ _USUAL_PART = 0.5
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # An exact answer is gone for at once if it should take no more than this part of the time.
 _EXACT_PART = 0.25
-# An attempt may take so many times as long as the one before it, or this part of the time left: predictions made from
-# short runs are not good enough for more.
+# Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
+# so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
+# A thorough answer may well be better than a quick one of less than so many bits more.
+_QUICK_GAIN = 3.0
 # A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
 _MARGIN = 1.3
 # Without a time limit nobody waits for a prediction of more than this.
@@ -190,8 +192,8 @@ class Search:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
         left = self._left()
         last = self._attempts[-1]
-        # After a quick look the same bound is worth a thorough one.
-        higher = [bound for bound in self._ladder() if bound > last.bound or (last.quick and bound == last.bound)]
+        # After a quick look the same bound, and one a little lower, is worth a thorough one.
+        higher = [bound for bound in self._ladder() if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
         if not higher:
             self._reason = "the highest bound allowed"
             return None
@@ -206,9 +208,11 @@ class Search:
             self._reason = self._too_much(predictions[0], left)
             return None
         chosen = affordable[-1]
-        if not chosen.exact and self._goal.time_limit is not None:
-            patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
-            chosen = [affordable[0], *(later for later in affordable if later.seconds <= patience)][-1]
+        patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
+        if chosen.seconds > patience and not chosen.exact and self._goal.time_limit is not None:
+            # A step on the way, if there is time for both.
+            patience = min(patience, left - margin * chosen.seconds)
+            chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]
         beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
         self._reason = self._too_much(beyond[0], left) if beyond else "the highest bound allowed"
         return chosen

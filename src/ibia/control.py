@@ -48,7 +48,7 @@ class Control:
     @property
     def late(self) -> bool:
         """Whether the time is up."""
-        return self.deadline < math.inf and time.monotonic() > self.deadline
+        return self.deadline < math.inf and time.monotonic() >= self.deadline
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

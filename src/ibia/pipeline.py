@@ -215,11 +215,14 @@ class Prepared:
         Parameters
         ----------
         quick
-            Try only one order of the factors.
+            Try only one order of the factors, with one backward sweep.
         """
         started = time.monotonic()
         settings = choices.settings(bound)
-        order = _QUICK_ORDER if quick and choices.order == "auto" else choices.order
+        order, sweeps = choices.order, choices.sweeps
+        if quick:
+            order, sweeps = _QUICK_ORDER if order == "auto" else order, 1
+        backward = Backward(choices.update, sweeps, choices.threshold)
 
         def report(label: str, done: int, total: int) -> None:
             self.control.check()
@@ -230,7 +233,6 @@ class Prepared:
         for problem in self.problems:
             self.control.check()
             try:
-                backward = Backward(choices.update, choices.sweeps, choices.threshold)
                 solved.append(solve(problem, settings, order, backward, report))
             except ZeroMassError:
                 raise ZeroProbabilityError(NOTHING_POSSIBLE) from None

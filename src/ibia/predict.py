@@ -34,7 +34,7 @@ _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 20.0, 90.0, 60.0
 # Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
 _EXACT_COPIES, _COPIES = 3.0, 8.0
 # How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
-_WORK, _FEWEST, _MOST = 2.0**23, 2, 18
+_WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 
@@ -67,7 +67,7 @@ class Prediction:
     exact
         Whether the whole model fits.
     quick
-        Whether only one alternative is to be tried.
+        Whether only one alternative is to be tried, with one backward sweep.
     entries
         Table entries of all steps of one alternative.
     work
@@ -131,11 +131,11 @@ class Predictor:
         Parameters
         ----------
         quick
-            Whether only one alternative is to be tried.
+            Whether only one alternative is to be tried, with one backward sweep.
         """
         entries = work = graph = tables = 0.0
         for component in self._components:
-            costs = component.costs(bound, quick or not self._alternatives)
+            costs = component.costs(bound, quick, self._alternatives)
             entries += costs.entries
             work += costs.work
             graph += costs.graph
@@ -181,7 +181,7 @@ class _Component:
         largest = max((bits(table.scope) for table in problem.factors), default=0.0)
         return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest)
 
-    def costs(self, bound: float, quick: bool) -> _Costs:
+    def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
         limit = max(bound, self.largest_factor)
         excess = np.maximum(self.cliques - limit, 0.0)
         sizes = np.exp2(np.minimum(self.cliques, limit))
@@ -191,11 +191,15 @@ class _Component:
             return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, 8.0 * _EXACT_COPIES * entries)
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
         handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
-        count = 1.0 if quick else min(max(float(_FEWEST), math.ceil(_WORK / entries) + 1.0), float(_MOST))
+        if quick:
+            count, further = 1.0, 0.0
+        else:
+            count = min(max(_FEWEST, math.ceil(_WORK / entries) + 1.0), _MOST) if alternatives else 1.0
+            further = 1.0
         return _Costs(
             entries,
-            entries * (count * _FORWARD_PASSES + _SWEEP_PASSES),
-            handled * (count * _FORWARD_HANDLINGS + _SWEEP_HANDLINGS),
+            entries * (count * _FORWARD_PASSES + further * _SWEEP_PASSES),
+            handled * (count * _FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
             8.0 * _COPIES * entries * min(count, 2.0),
         )
 

@@ -25,7 +25,7 @@ class Attempt:
     bound
         Bits of the largest clique.
     quick
-        Whether only one order of the factors was tried, for a first answer soon.
+        Whether only one order of the factors was tried, with one backward sweep, for a first answer soon.
     predicted_seconds, seconds
         The time it should take, and took.
     predicted_bytes
