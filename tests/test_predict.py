@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
@@ -58,7 +59,7 @@ def test_a_model_that_does_not_is_predicted_within_a_few_times(name: str, bound:
 def test_larger_bounds_need_more_memory_and_more_table_entries() -> None:
     found = predictor(examples.grid(30, 30, seed=1))
     predictions = [found.predict(bound) for bound in range(4, 30)]
-    assert all(later.entries > sooner.entries for sooner, later in zip(predictions, predictions[1:], strict=False))
+    assert all(later.entries > sooner.entries for sooner, later in itertools.pairwise(predictions))
     assert predictions[-1].bytes > 2 * predictions[-5].bytes
     assert predictions[-1].seconds > 2 * predictions[-5].seconds
 

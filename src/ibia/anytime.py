@@ -255,7 +255,7 @@ class Search:
     def _no_answer(self) -> str:
         tried = f"; a run with {self._attempts[-1].bound:g} bits was under way" if self._attempts else ""
         if self._goal.time_limit is not None and self._control.late:
-            return f"no answer within {self._goal.time_limit:.3g} s{tried}"
+            return f"no answer within the time limit{tried}"
         return f"stopped before there was an answer{tried}"
 
 

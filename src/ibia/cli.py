@@ -47,6 +47,7 @@ _SHOWN_STATES = 6
 _WRITING, _WRITING_STATE = 0.1, 5e-6
 # A run that has not ended by itself so long after its deadline is interrupted.
 _PATIENCE = 0.15
+_STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 # Compiling everything takes about this many seconds.
@@ -150,9 +151,9 @@ def _infer(
 
         import ibia
 
-        watch.reading = False
         if limits[0] is not None:
-            given["time_limit"] = _time_for_inference(limits[0], context.obj, loaded)
+            given["time_limit"] = watch.time_left(sum(loaded.cardinalities))
+        watch.reading = False
         with _progress(quiet) as progress:
             result = ibia.infer(loaded, observed, check=check, progress=progress, control=control, **given)
         failures = _write_result(result, model, out, pr, json_file)
@@ -239,7 +240,17 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         # A terminal that cannot show a character should cost the character, not the answer.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    sys.exit(_run(sys.argv[1:] if arguments is None else arguments, started))
+    if arguments is not None:
+        sys.exit(_run(arguments, started))
+    code = _run(sys.argv[1:], started)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        # Nobody listens any more.
+        code = code or BAD_INPUT
+    # Tidying up takes the interpreter tenths of a second, and the clock of a time limit runs until the process is gone.
+    os._exit(code)
 
 
 def _run(arguments: list[str], started: float) -> int:
@@ -259,7 +270,8 @@ def _run(arguments: list[str], started: float) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Stopped as stopped:
-        return _complain(f"{stopped}.", OUT_OF_TIME)
+        sentence = str(stopped)
+        return _complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
     except OSError as error:
         reason = error.strerror or str(error)
         return _complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
@@ -283,7 +295,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-class _Terminated(KeyboardInterrupt):
+class _Terminated(Exception):
     """Somebody asked the process to end."""
 
 
@@ -296,17 +308,6 @@ def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | N
     wanted = {name: text for name, text in os.environ.items() if (seconds if name.endswith("TIME") else size) is None}
     usual_seconds, usual_size = environment_limits(wanted)
     return (usual_seconds if seconds is None else seconds), (usual_size if size is None else size)
-
-
-def _time_for_inference(limit: float, started: float, model: Model) -> float:
-    """Return the seconds that are left, less what writing the answer will take."""
-    from ibia.control import Stopped
-
-    writing = _WRITING + _WRITING_STATE * sum(model.cardinalities)
-    left = started + limit - time.monotonic() - min(writing, 0.5 * limit)
-    if left <= 0:
-        raise Stopped(f"No answer within {limit:g} s; reading the model alone took that long")
-    return left
 
 
 class _Watch:
@@ -327,9 +328,29 @@ class _Watch:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             self._before[number] = signal.signal(number, self._receive)
         if self._limit is not None:
-            left = self._started + self._limit + _PATIENCE - time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, max(left, 1e-3))
+            self._set_alarm(self._started + self._limit - time.monotonic())
         return self
+
+    def _set_alarm(self, seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + _PATIENCE)
+
+    def time_left(self, states: int) -> float:
+        """Return the seconds there are for inference, and set the alarm for then: the answer has to be written too.
+
+        Parameters
+        ----------
+        states
+            How many probabilities there will be to write.
+        """
+        from ibia.control import Stopped
+
+        assert self._limit is not None
+        writing = min(_WRITING + _WRITING_STATE * states, 0.5 * self._limit)
+        left = self._started + self._limit - writing - time.monotonic()
+        if left <= 0.0:
+            raise Stopped(_STILL_READING)
+        self._set_alarm(left)
+        return left
 
     def _receive(self, number: int, frame: object) -> None:
         from ibia.control import Stopped
@@ -337,7 +358,7 @@ class _Watch:
         self._received = number
         self._control.stop()
         if self.reading:
-            raise Stopped(f"No answer within {self._limit} s; reading the model alone took that long")
+            raise Stopped(_STILL_READING)
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         from ibia.control import Stopped

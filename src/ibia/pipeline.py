@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from ibia.errors import InputError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
-from ibia.model import Model, check_evidence
+from ibia.model import Model, Variable, check_evidence
 from ibia.portfolio import Backward, Solved, solve
 from ibia.predict import Prediction, Predictor, measure_speed
 from ibia.prepare import Problem, prepare
@@ -40,6 +41,8 @@ UPDATES = ("sweeps", "links")
 _QUICK_ORDER = "elimination"
 # Seconds of preparation from which one can tell whether other programs take turns with this one.
 _TELLING = 0.02
+# Where an exact answer takes at most this many seconds, nothing else will be tried.
+_WORTH_WARMING_UP = 1.0
 
 Progress = Callable[[str, int, int], None]
 
@@ -122,7 +125,8 @@ def infer(
     with control.interruptible():
         prepared.append(prepare_model(model, check_evidence(model, evidence or {}), control))
     if not prepared:
-        raise Stopped("stopped before the model was ready")
+        reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
+        raise Stopped(f"{reason}; the model was still being prepared")
     ready = prepared[0]
 
     def answer(predicted: Prediction, best: str) -> Result:
@@ -131,8 +135,21 @@ def infer(
     alternatives = order == "auto" and update == "sweeps"
     speed = replace(measure_speed(), waiting=_waiting(time.monotonic() - started, time.process_time() - processor))
     predictor = Predictor(ready.problems, speed, alternatives)
+    searching = bound is None or time_limit is not None
+    if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
+        _warm_up()
     result = Search(answer, predictor, goal, control).run()
     return replace(result, seconds=time.monotonic() - started)
+
+
+@cache
+def _warm_up() -> None:
+    """Load the compiled code with a tiny model that does not fit, so that it does not count as time of a run."""
+    tiny = Model.from_arrays(
+        [Variable(f"X{number}", 2) for number in range(4)],
+        [([first, second], [[2.0, 1.0], [1.0, 3.0]]) for first in range(4) for second in range(first)],
+    )
+    prepare_model(tiny, {}).answer(2.0, Choices(), quick=True)
 
 
 def _waiting(elapsed: float, processor: float) -> float:
