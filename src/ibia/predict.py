@@ -25,14 +25,14 @@ from ibia.tables import Space
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 
 # A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
-_ENTRIES_PER_BIT = 1.25
-_CLIQUES, _CLIQUES_PER_BIT = 2.0, 2.0
+_ENTRIES_PER_BIT = 1.2
+_CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in the further sweeps of the one that is kept.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 25.0, 220.0, 200.0
-_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 20.0, 90.0, 60.0
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 15.0, 70.0, 70.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 12.0, 60.0, 20.0
 # Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
-_EXACT_COPIES, _COPIES = 3.0, 8.0
+_EXACT_COPIES, _COPIES = 2.0, 6.0
 # How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
