@@ -70,6 +70,7 @@ class Machine:
 
     def search(self, bound: float | None, time_limit: float | None, memory_limit: float | None = None) -> Result:
         goal = Goal(bound, time_limit, memory_limit, self.now)
+        self.control.memory = goal.memory
         self.control.deadline = math.inf if time_limit is None else self.now + time_limit
         return Search(self.answer, self, goal, self.control).run()  # type: ignore[arg-type]
 
@@ -118,14 +119,14 @@ def test_a_time_limit_is_used_and_kept(machine, off, limit):
     assert best - 3 <= result.bound <= best + 1
     assert result.attempts[0].quick
     assert result.attempts[0].seconds <= 0.2 * limit
-    assert all(not attempt.quick for attempt in result.attempts[1:])
+    assert sum(attempt.quick for attempt in result.attempts) <= 2
     assert len(result.attempts) <= 6
 
 
 def test_the_bound_is_the_highest_to_try_within_a_time_limit(machine):
     result = machine().search(9.5, 1000.0)
     assert result.bound == 9.5
-    assert "highest bound allowed" in result.bound_reason
+    assert "no higher bound" in result.bound_reason
 
 
 def test_an_exact_answer_that_is_cheap_comes_at_once(machine):

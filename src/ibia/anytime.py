@@ -33,8 +33,9 @@ _GROWTH, _NEXT_PART = 8.0, 0.15
 _QUICK_GAIN = 3.0
 # A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
 _MARGIN = 1.3
-# Without a time limit nobody waits for a prediction of more than this.
+# Tables of more bits than this fit no machine.
 _HIGHEST_BOUND = 40.0
+_HIGHEST = "there is no higher bound to try"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,8 @@ class Search:
     answer
         Computes the answer that was predicted; also gets the words for the best one so far. It raises `Stopped` when
         it has to give up.
+    control
+        Its deadline and its memory are those of the goal.
     """
 
     def __init__(self, answer: Answer, predictor: Predictor, goal: Goal, control: Control) -> None:
@@ -85,7 +88,7 @@ class Search:
         self._predictor = predictor
         self._goal = goal
         self._control = control
-        self._memory = goal.memory
+        self._memory = control.memory
         self._attempts: list[Attempt] = []
         self._best: Result | None = None
         self._reason = ""
@@ -119,6 +122,8 @@ class Search:
         try:
             self._control.check()
             result = self._answer(predicted, self._best_in_words())
+            if self._best is None or _quality(result) <= _quality(self._best):
+                self._best = result
             outcome = "answered"
         except MemoryError:
             outcome = "out of memory"
@@ -136,11 +141,10 @@ class Search:
                     error_estimate=None if result is None else result.error.typical,
                 )
             )
-            if result is not None:
-                if self._best is None or _quality(result) <= _quality(self._best):
-                    self._best = result
-                self._predictor.learn(predicted, seconds)
-        return result is not None and not result.exact
+        if result is None:
+            return False
+        self._predictor.learn(predicted, seconds)
+        return not result.exact
 
     def _ladder(self) -> list[float]:
         """Return the bounds that may be tried: whole ones, and last the one that is exact or the highest allowed."""
@@ -192,30 +196,35 @@ class Search:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
         left = self._left()
         last = self._attempts[-1]
+        ladder = self._ladder()
         # After a quick look the same bound, and one a little lower, is worth a thorough one.
-        higher = [bound for bound in self._ladder() if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
-        if not higher:
-            self._reason = "the highest bound allowed"
-            return None
-        predictions = [self._predictor.predict(bound) for bound in higher]
-        margin = 1.0 if self._goal.time_limit is None else _MARGIN
-        affordable = [
-            prediction
-            for prediction in predictions
-            if prediction.bytes <= self._memory and margin * prediction.seconds <= left
-        ]
+        thorough = [bound for bound in ladder if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
+        predictions = [self._predictor.predict(bound) for bound in thorough]
+        affordable = self._affordable(predictions, left)
+        if not affordable and last.quick:
+            predictions = [self._predictor.predict(bound, quick=True) for bound in ladder if bound > last.bound]
+            affordable = self._affordable(predictions, left)
         if not affordable:
-            self._reason = self._too_much(predictions[0], left)
+            self._reason = self._too_much(predictions[0], left) if predictions else _HIGHEST
             return None
         chosen = affordable[-1]
         patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
         if chosen.seconds > patience and not chosen.exact and self._goal.time_limit is not None:
             # A step on the way, if there is time for both.
-            patience = min(patience, left - margin * chosen.seconds)
+            patience = min(patience, left - _MARGIN * chosen.seconds)
             chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]
         beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
-        self._reason = self._too_much(beyond[0], left) if beyond else "the highest bound allowed"
+        self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
         return chosen
+
+    def _affordable(self, predictions: list[Prediction], left: float) -> list[Prediction]:
+        """Return the predictions that fit the memory and the time left."""
+        margin = 1.0 if self._goal.time_limit is None else _MARGIN
+        return [
+            prediction
+            for prediction in predictions
+            if prediction.bytes <= self._memory and margin * prediction.seconds <= left
+        ]
 
     def _too_much(self, prediction: Prediction, left: float) -> str:
         """Say why a bound is not tried."""
@@ -228,24 +237,20 @@ class Search:
         return f"{prediction.bound:g} bits would take about {prediction.seconds:.2g} s, and {time_left}"
 
     def _reason_in_words(self) -> str:
-        best = self._best
-        assert best is not None
-        goal = self._goal
-        if goal.bound is not None and goal.time_limit is None:
+        """Say why the answer is of its bound."""
+        assert self._best is not None
+        if self._goal.bound is not None and self._goal.time_limit is None:
             return self._reason
-        if best.exact:
-            return f"{best.bound:g} bits are enough for an exact answer"
-        stopped = any(attempt.outcome != "answered" for attempt in self._attempts)
-        why = self._attempts[-1].outcome if stopped else self._reason
-        if stopped:
-            last = self._attempts[-1]
-            why = (
-                f"{last.bound:g} bits ran out of memory"
-                if last.outcome == "out of memory"
-                else f"the run with {last.bound:g} bits was stopped"
-            )
-        answered = sum(attempt.outcome == "answered" for attempt in self._attempts)
-        return f"{best.bound:g} bits gave the best of {answered} {'answer' if answered == 1 else 'answers'}; {why}"
+        bound, last = f"{self._best.bound:g} bits", self._attempts[-1]
+        if self._best.exact:
+            return f"{bound} are enough for an exact answer"
+        reason = self._reason
+        if last.outcome == "out of memory":
+            reason = f"{last.bound:g} bits ran out of memory"
+        elif last.outcome == "stopped":
+            reason = f"the run with {last.bound:g} bits was stopped"
+        answers = sum(attempt.outcome == "answered" for attempt in self._attempts)
+        return f"{bound} gave the {f'best of {answers} answers' if answers > 1 else 'only answer'}; {reason}"
 
     def _best_in_words(self) -> str:
         if self._best is None:

@@ -113,6 +113,8 @@ class Predictor:
         self._speed = speed
         self._alternatives = alternatives
         self._learned: list[tuple[float, float]] = []
+        # Later, memory of former runs that was not given back would count twice.
+        self._resident = resident_memory()
         self.width = max((problem.width for problem in problems), default=0.0)
 
     @property
@@ -143,7 +145,7 @@ class Predictor:
             tables = max(tables, costs.bytes)
         seconds = self._seconds(work, graph) * self._correction()
         exact = bound >= self.width - 1e-9
-        return Prediction(bound, exact, quick, entries, work, graph, resident_memory() + tables, seconds)
+        return Prediction(bound, exact, quick, entries, work, graph, self._resident + tables, seconds)
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""
