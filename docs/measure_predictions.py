@@ -14,7 +14,7 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from ibia import examples
 from ibia.control import Control, Stopped
 from ibia.errors import IbiaError
 from ibia.pipeline import Choices, Prepared, prepare_model
-from ibia.predict import Prediction, Predictor, measure_speed
+from ibia.predict import Prediction, Predictor, Speed, measure_speed
 from ibia.prepare import Problem
 from ibia.sequence import Settings, forward
 
@@ -65,6 +65,11 @@ def _models(data: Path, most: int) -> list[tuple[str, str]]:
     return [(family, name) for _, family, name in sorted(found)]
 
 
+def _speed() -> Speed:
+    # Waiting, for others or for new memory, is no processor time.
+    return replace(measure_speed(), byte=0.0, waiting=1.0)
+
+
 def _runs(folder: Path, name: str, bounds: list[float], most_seconds: float) -> Iterator[Row]:
     control = Control()
     try:
@@ -73,7 +78,7 @@ def _runs(folder: Path, name: str, bounds: list[float], most_seconds: float) -> 
         prepared = prepare_model(ibia.read(folder / f"{name}.uai.xz"), observed, control)
     except IbiaError:
         return
-    plain, learning = (Predictor(prepared.problems, measure_speed()) for _ in range(2))
+    plain, learning = (Predictor(prepared.problems, _speed()) for _ in range(2))
     exact = plain.exact_bound
     for bound in [*(bound for bound in bounds if plain.lowest_bound <= bound < exact), exact]:
         for quick in (True, False) if bound < exact else (False,):
@@ -116,7 +121,7 @@ def _run(prepared: Prepared, predicted: Prediction) -> tuple[float, tuple[int, i
 def _counts(problem: Problem, predicted: Prediction) -> Row:
     """Return the table entries of the steps of one component, predicted and actual."""
     steps = forward(problem, problem.order("elimination"), Settings(bound=predicted.bound))
-    alone = Predictor([problem], measure_speed()).predict(predicted.bound, quick=True)
+    alone = Predictor([problem], _speed()).predict(predicted.bound, quick=True)
     return {"component_entries": alone.entries, "actual_entries": math.fsum(step.entries for step in steps)}
 
 

@@ -24,8 +24,6 @@ USUAL_SECONDS = 10.0
 _USUAL_PART = 0.5
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
-# An exact answer is gone for at once if it should take no more than this part of the time.
-_EXACT_PART = 0.25
 # Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
 # so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
@@ -183,10 +181,11 @@ class Search:
         left = max(self._left(), 0.0)
         ladder = self._ladder()
         top = self._predictor.predict(ladder[-1])
-        part = 1.0 if self._goal.time_limit is None else _EXACT_PART
-        if top.exact and top.bytes <= self._memory and top.seconds <= part * left:
-            return top
         budget = min(_FIRST_PART * left, _FIRST_SECONDS)
+        # Nothing is lost when an exact answer takes longer than predicted, unless the time is limited.
+        most = left if self._goal.time_limit is None else budget
+        if top.exact and top.bytes <= self._memory and top.seconds <= most:
+            return top
         quick = [self._predictor.predict(bound, quick=True) for bound in ladder]
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
         affordable = [prediction for prediction in quick if prediction.seconds <= budget]
@@ -209,7 +208,7 @@ class Search:
             return None
         chosen = affordable[-1]
         patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
-        if chosen.seconds > patience and not chosen.exact and self._goal.time_limit is not None:
+        if chosen.seconds > patience and self._goal.time_limit is not None:
             # A step on the way, if there is time for both.
             patience = min(patience, left - _MARGIN * chosen.seconds)
             chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]

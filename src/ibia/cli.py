@@ -151,11 +151,13 @@ def _infer(
 
         import ibia
 
+        # Loading the engine takes time, too.
+        infer = ibia.infer
         if limits[0] is not None:
             given["time_limit"] = watch.time_left(sum(loaded.cardinalities))
         watch.reading = False
         with _progress(quiet) as progress:
-            result = ibia.infer(loaded, observed, check=check, progress=progress, control=control, **given)
+            result = infer(loaded, observed, check=check, progress=progress, control=control, **given)
         failures = _write_result(result, model, out, pr, json_file)
     if not quiet:
         console = _console()

@@ -9,6 +9,7 @@ corrects the rest.
 from __future__ import annotations
 
 import math
+import mmap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,12 +48,15 @@ class Speed:
     ----------
     entry, clique
         Seconds of processor time per table entry (one multiplication, one sum) and per clique of a triangulation.
+    byte
+        Seconds by the clock to get a byte of new memory from the system (on virtual machines that can be most of all).
     waiting
         How much longer things take by the clock on the wall, because other programs run too.
     """
 
     entry: float
     clique: float
+    byte: float = 0.0
     waiting: float = 1.0
 
 
@@ -143,18 +147,19 @@ class Predictor:
             graph += costs.graph
             # Components are solved one after the other.
             tables = max(tables, costs.bytes)
-        seconds = self._seconds(work, graph) * self._correction()
+        seconds = self._seconds(work, graph, tables) * self._correction()
         exact = bound >= self.width - 1e-9
         return Prediction(bound, exact, quick, entries, work, graph, self._resident + tables, seconds)
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""
-        expected = self._seconds(predicted.work, predicted.graph)
+        expected = self._seconds(predicted.work, predicted.graph, predicted.bytes - self._resident)
         if expected > 0.0 and seconds > 0.0:
             self._learned.append((seconds, math.log(seconds / expected)))
 
-    def _seconds(self, work: float, graph: float) -> float:
-        return (work * self._speed.entry + graph * self._speed.clique) * self._speed.waiting
+    def _seconds(self, work: float, graph: float, tables: float) -> float:
+        speed = self._speed
+        return (work * speed.entry + graph * speed.clique) * speed.waiting + tables * speed.byte
 
     def _correction(self) -> float:
         """Return the mean ratio of actual to predicted seconds; long runs tell more than short ones."""
@@ -222,7 +227,17 @@ def measure_speed() -> Speed:
     scopes += [(place, place + side) for place in range(side * side - side)]
     weights = [1.0] * (side * side)
     entry = _least_seconds(tables) / table.values.size
-    return Speed(entry, _least_seconds(lambda: triangulate(scopes, weights)) / (side * side))
+    clique = _least_seconds(lambda: triangulate(scopes, weights)) / (side * side)
+    return Speed(entry, clique, _seconds_of_new_memory())
+
+
+def _seconds_of_new_memory(size: int = 2**22) -> float:
+    """Return the seconds that the system takes to provide a byte."""
+    began = time.perf_counter()
+    with mmap.mmap(-1, size) as memory:
+        for place in range(0, size, mmap.PAGESIZE):
+            memory[place] = 1
+    return (time.perf_counter() - began) / size
 
 
 def _least_seconds(action: Callable[[], object]) -> float:
