@@ -606,6 +606,15 @@ def test_a_model_that_takes_too_long_to_read_is_out_of_time(complains, student_f
     assert time.monotonic() - began < 30.0
 
 
+def test_loading_is_not_interrupted_and_everything_else_is():
+    namespace = {"__name__": "numba.core.something", "sys": sys}
+    exec("def call(function): return function()\ndef here(): return sys._getframe()", namespace)
+    assert cli._is_delicate(namespace["here"]())
+    assert namespace["call"](lambda: cli._is_delicate(sys._getframe()))
+    assert not cli._is_delicate(sys._getframe())
+    assert not cli._is_delicate(None)
+
+
 def test_no_answer_in_time_is_a_sentence_and_a_code(complains, hard_file, tmp_path):
     code, sentence = complains("infer", hard_file, "--time-limit", 0.15, "--out", tmp_path / "a.MAR")
     assert code == 5
@@ -629,12 +638,15 @@ def hard_file(tmp_path_factory):
 
 def test_a_time_limit_is_kept(hard_file, tmp_path):
     """The process ends in time, with an answer; the margin is for machines that do much else as well."""
-    data, limit = tmp_path / "a.json", 10.0
+    began = time.monotonic()
+    assert process("infer", hard_file, "--bound", 6, "--order", "elimination", "--sweeps", 1, "--quiet").returncode == 0
+    least = time.monotonic() - began
+    data, limit = tmp_path / "a.json", max(5.0, 4.0 * least)
     began = time.monotonic()
     ended = process("infer", hard_file, "--time-limit", limit, "--json", data, "--out", tmp_path / "a.MAR")
     elapsed = time.monotonic() - began
     assert ended.returncode == 0, ended.stderr
-    assert elapsed < 1.05 * limit + 3.0
+    assert elapsed < 1.05 * limit + 1.0 + least
     answer = json.loads(data.read_text())
     assert answer["exact"] is False
     assert answer["attempts"][0]["quick"] is True

@@ -44,11 +44,13 @@ def test_texts_that_are_no_time(text: str) -> None:
 
 
 def test_the_environment_of_the_competitions() -> None:
-    assert limits.environment_limits({}) == (None, None)
-    assert limits.environment_limits({"INF_TIME": "20", "INF_MEMORY": "4"}) == (20.0, 4e9)
-    assert limits.environment_limits({"UAI_TIME": "1200", "UAI_MEMORY": "0.5"}) == (1200.0, 5e8)
-    both = {"UAI_TIME": "1200", "INF_TIME": "20", "UAI_MEMORY": "8", "INF_MEMORY": " "}
-    assert limits.environment_limits(both) == (20.0, 8e9)
+    def both(**environment: str) -> tuple[float | None, float | None]:
+        return limits.environment_time(environment), limits.environment_memory(environment)
+
+    assert both() == (None, None)
+    assert both(INF_TIME="20", INF_MEMORY="4") == (20.0, 4e9)
+    assert both(UAI_TIME="1200", UAI_MEMORY="0.5") == (1200.0, 5e8)
+    assert both(UAI_TIME="1200", INF_TIME="20", UAI_MEMORY="8", INF_MEMORY=" ") == (20.0, 8e9)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def test_the_environment_of_the_competitions() -> None:
 )
 def test_a_bad_environment_names_the_variable(name: str, text: str) -> None:
     with pytest.raises(InputError, match=name):
-        limits.environment_limits({name: text})
+        (limits.environment_time if name.endswith("TIME") else limits.environment_memory)({name: text})
 
 
 def test_sizes_in_words() -> None:

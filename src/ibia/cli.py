@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -45,8 +46,8 @@ _SHOWN_STATES = 6
 
 # Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
 _WRITING, _WRITING_STATE = 0.1, 5e-6
-# A run that has not ended by itself so long after its deadline is interrupted.
-_PATIENCE = 0.15
+# A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
+_PATIENCE = 0.1
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
@@ -303,13 +304,11 @@ class _Terminated(Exception):
 
 def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | None, float | None]:
     """Return the limits of time (seconds) and memory (bytes): the options, else what the environment says."""
-    from ibia.limits import environment_limits, parse_size, parse_time
+    from ibia.limits import environment_memory, environment_time, parse_size, parse_time
 
-    seconds = None if time_limit is None else parse_time(time_limit)
-    size = None if memory_limit is None else parse_size(memory_limit)
-    wanted = {name: text for name, text in os.environ.items() if (seconds if name.endswith("TIME") else size) is None}
-    usual_seconds, usual_size = environment_limits(wanted)
-    return (usual_seconds if seconds is None else seconds), (usual_size if size is None else size)
+    seconds = environment_time(os.environ) if time_limit is None else parse_time(time_limit)
+    size = environment_memory(os.environ) if memory_limit is None else parse_size(memory_limit)
+    return seconds, size
 
 
 class _Watch:
@@ -354,10 +353,14 @@ class _Watch:
         self._set_alarm(left)
         return left
 
-    def _receive(self, number: int, frame: object) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         from ibia.control import Stopped
 
-        self._received = number
+        self._received = self._received or number
+        if _is_delicate(frame):
+            self._control.stopping = True
+            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+            return
         self._control.stop()
         if self.reading:
             raise Stopped(_STILL_READING)
@@ -373,6 +376,15 @@ class _Watch:
                 raise _Terminated from None
             if self._received == signal.SIGINT:
                 raise KeyboardInterrupt from None
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Tell whether modules or compiled code are being loaded: half of either would be worse than waiting a little."""
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] in ("importlib", "llvmlite", "numba"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _announce_compilation() -> None:

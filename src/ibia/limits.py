@@ -19,7 +19,8 @@ __all__ = [
     "check_memory_limit",
     "check_threads",
     "check_time_limit",
-    "environment_limits",
+    "environment_memory",
+    "environment_time",
     "parse_size",
     "parse_time",
     "process_start",
@@ -35,9 +36,6 @@ _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([a-z]*)\s*", re.IG
 
 # The interpreter and the compiled kernels alone take about this much.
 _LEAST_MEMORY = 2**24
-# The newer name first: the one that is set decides. Times are in seconds, memory in gigabytes.
-_TIME_NAMES = ("INF_TIME", "UAI_TIME")
-_MEMORY_NAMES = ("INF_MEMORY", "UAI_MEMORY")
 
 
 def parse_size(text: str) -> float:
@@ -78,25 +76,28 @@ def check_threads(threads: int) -> int:
     return threads
 
 
-def environment_limits(environment: Mapping[str, str]) -> tuple[float | None, float | None]:
-    """Return the time limit (seconds) and the memory limit (bytes) that solvers of the UAI competitions are given."""
-    seconds = size = None
-    for name in _TIME_NAMES:
-        if environment.get(name, "").strip():
-            seconds = _named(name, environment[name], parse_time)
-            break
-    for name in _MEMORY_NAMES:
-        if environment.get(name, "").strip():
-            size = _named(name, environment[name], _gigabytes)
-            break
-    return seconds, size
+def environment_time(environment: Mapping[str, str]) -> float | None:
+    """Return the seconds that solvers of the UAI competitions are given, if the environment says so."""
+    return _from_environment(environment, ("INF_TIME", "UAI_TIME"), parse_time)
 
 
-def _named(name: str, text: str, parse: Callable[[str], float]) -> float:
-    try:
-        return parse(text)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
+def environment_memory(environment: Mapping[str, str]) -> float | None:
+    """Return the bytes that solvers of the UAI competitions are given, if the environment says so (in gigabytes)."""
+    return _from_environment(environment, ("INF_MEMORY", "UAI_MEMORY"), _gigabytes)
+
+
+def _from_environment(
+    environment: Mapping[str, str], names: tuple[str, ...], parse: Callable[[str], float]
+) -> float | None:
+    """Return the first of the named limits that is set; the newer names come first."""
+    for name in names:
+        text = environment.get(name, "").strip()
+        if text:
+            try:
+                return parse(text)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
+    return None
 
 
 def _gigabytes(text: str) -> float:
@@ -118,7 +119,11 @@ def size_in_words(size: float) -> str:
 def usable_cores() -> int:
     """Return how many cores this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota = _first_numbers("/sys/fs/cgroup/cpu.max")
+    group = "/sys/fs/cgroup/cpu"
+    quota = _first_numbers(f"{group}.max") or [
+        *_first_numbers(f"{group}/cpu.cfs_quota_us"),
+        *_first_numbers(f"{group}/cpu.cfs_period_us"),
+    ]
     if len(quota) == 2 and quota[1] > 0:
         cores = min(cores, max(1, math.ceil(quota[0] / quota[1])))
     # Whoever limits the threads of compiled code means ours too.
