@@ -611,6 +611,8 @@ def test_loading_is_not_interrupted_and_everything_else_is():
     exec("def call(function): return function()\ndef here(): return sys._getframe()", namespace)
     assert cli._is_delicate(namespace["here"]())
     assert namespace["call"](lambda: cli._is_delicate(sys._getframe()))
+    namespace["__name__"] = "ibia.tables.threads"
+    assert cli._is_delicate(namespace["here"]())
     assert not cli._is_delicate(sys._getframe())
     assert not cli._is_delicate(None)
 

@@ -47,7 +47,8 @@ _SHOWN_STATES = 6
 # Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
 _WRITING, _WRITING_STATE = 0.1, 5e-6
 # A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
-_PATIENCE = 0.1
+_PATIENCE, _RETRY = 0.1, 0.02
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.tables.memory", "ibia.tables.threads"})
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
@@ -359,7 +360,7 @@ class _Watch:
         self._received = self._received or number
         if _is_delicate(frame):
             self._control.stopping = True
-            signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+            signal.setitimer(signal.ITIMER_REAL, _RETRY)
             return
         self._control.stop()
         if self.reading:
@@ -379,9 +380,13 @@ class _Watch:
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
-    """Tell whether modules or compiled code are being loaded: half of either would be worse than waiting a little."""
+    """Tell whether this is no place to be interrupted, so that waiting a little is better.
+
+    Half a module or half a compiled function would stay; other threads would go on with tables that are gone.
+    """
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] in ("importlib", "llvmlite", "numba"):
+        name = frame.f_globals.get("__name__", "")
+        if name in _DELICATE or name.partition(".")[0] in _DELICATE:
             return True
         frame = frame.f_back
     return False
