@@ -18,7 +18,6 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.forest.triangulate import triangulate
 from ibia.limits import resident_memory
 from ibia.prepare import Problem
 from ibia.tables import Space
@@ -30,14 +29,16 @@ _ENTRIES_PER_BIT = 1.2
 _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in the further sweeps of the one that is kept.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 15.0, 70.0, 70.0
-_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 12.0, 60.0, 20.0
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 12.0, 60.0, 60.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 60.0, 500.0, 100.0
 # Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
-_EXACT_COPIES, _COPIES = 2.0, 6.0
+_EXACT_COPIES, _COPIES = 1.5, 3.0
 # How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
+# Scopes that are made to measure a machine.
+_SCOPES = 1000
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Speed:
     Attributes
     ----------
     entry, clique
-        Seconds of processor time per table entry (one multiplication, one sum) and per clique of a triangulation.
+        Seconds of processor time per table entry (one multiplication, one sum), and to handle a clique's scope once.
     byte
         Seconds by the clock to get a byte of new memory from the system (on virtual machines that can be most of all).
     waiting
@@ -213,7 +214,7 @@ class _Component:
 
 @cache
 def measure_speed() -> Speed:
-    """Measure this machine with a table and a graph of medium size (some milliseconds, once per process)."""
+    """Measure this machine with a table of medium size, some scopes and new memory (milliseconds, once per process)."""
     space = Space((2,) * 18)
     table = space.ones(tuple(range(18)))
     part = space.ones(tuple(range(0, 18, 2)))
@@ -222,13 +223,12 @@ def measure_speed() -> Speed:
         table.multiply_in(part)
         table.marginal(part.scope)
 
-    side = 10
-    scopes = [(place, place + 1) for place in range(side * side) if place % side < side - 1]
-    scopes += [(place, place + side) for place in range(side * side - side)]
-    weights = [1.0] * (side * side)
+    def scopes() -> None:
+        for first in range(_SCOPES):
+            tuple(sorted({(first * factor) % 97 for factor in range(12)}))
+
     entry = _least_seconds(tables) / table.values.size
-    clique = _least_seconds(lambda: triangulate(scopes, weights)) / (side * side)
-    return Speed(entry, clique, _seconds_of_new_memory())
+    return Speed(entry, _least_seconds(scopes) / _SCOPES, _seconds_of_new_memory())
 
 
 def _seconds_of_new_memory(size: int = 2**22) -> float:
