@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import pty
 import re
+import select
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +20,7 @@ import pytest
 import ibia
 from ibia import cli, examples
 from ibia.formats import read_marginals, read_partition, write_evidence
+from ibia.limits import resident_memory
 
 CONTRACT = {
     "log10_z",
@@ -435,3 +441,263 @@ def test_a_defect_is_a_sentence_too(complains, student_file, monkeypatch):
     monkeypatch.setattr("ibia.infer", fail)
     monkeypatch.delenv("IBIA_TRACEBACK", raising=False)
     assert "unforeseen" in complains("infer", student_file)[1]
+
+
+# Limits
+
+
+@pytest.fixture
+def asked(monkeypatch, student_file):
+    """Pretend to infer; return what was asked for."""
+    answer = ibia.infer(examples.student())
+    calls: list[dict] = []
+
+    def pretend(model, evidence, **options):
+        calls.append(options)
+        return answer
+
+    monkeypatch.setattr("ibia.infer", pretend)
+    for name in ("INF_TIME", "UAI_TIME", "INF_MEMORY", "UAI_MEMORY"):
+        monkeypatch.delenv(name, raising=False)
+    return calls
+
+
+def test_limits_reach_the_engine(run, asked, student_file):
+    limits = ("--time-limit", 30, "--memory-limit", "2GiB", "--threads", 3, "--bound", 12)
+    assert run("infer", student_file, *limits)[0] == 0
+    options = asked[0]
+    assert 25.0 < options["time_limit"] < 30.0
+    assert (options["memory_limit"], options["threads"], options["bound"]) == (2.0**31, 3, 12.0)
+
+
+def test_without_limits_nothing_is_asked_for(run, asked, student_file):
+    assert run("infer", student_file)[0] == 0
+    assert asked[0].keys().isdisjoint({"time_limit", "memory_limit", "threads", "bound"})
+
+
+def test_limits_of_the_environment_count_where_there_is_no_option(run, asked, student_file, monkeypatch):
+    monkeypatch.setenv("UAI_TIME", "100")
+    monkeypatch.setenv("INF_TIME", "50")
+    monkeypatch.setenv("INF_MEMORY", "4")
+    run("infer", student_file)
+    assert 45.0 < asked[0]["time_limit"] < 50.0
+    assert asked[0]["memory_limit"] == 4e9
+    monkeypatch.setenv("INF_MEMORY", "nonsense")
+    run("infer", student_file, "--time-limit", 20, "--memory-limit", "500MB")
+    assert 15.0 < asked[1]["time_limit"] < 20.0
+    assert asked[1]["memory_limit"] == 5e8
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "word"),
+    [
+        ("--time-limit", "0", "positive number of seconds"),
+        ("--time-limit", "-5", "positive number of seconds"),
+        ("--time-limit", "soon", "positive number of seconds"),
+        ("--time-limit", "nan", "positive number of seconds"),
+        ("--memory-limit", "much", "8GB"),
+        ("--memory-limit", "0", "at least"),
+        ("--memory-limit", "5XB", "8GB"),
+        ("--memory-limit", "", "8GB"),
+        ("--threads", "0", "threads"),
+        ("--threads", "-1", "threads"),
+        ("--threads", "two", "threads"),
+    ],
+)
+def test_nonsense_limits(complains, student_file, option, value, word):
+    assert word in complains("infer", student_file, option, value)[1]
+
+
+def test_a_nonsense_environment_is_named(complains, student_file, monkeypatch):
+    monkeypatch.setenv("INF_TIME", "soon")
+    assert "INF_TIME" in complains("infer", student_file)[1]
+
+
+def test_a_chosen_bound_says_why(run, grid_file, tmp_path):
+    data = tmp_path / "a.json"
+    code, output, _ = run("infer", grid_file, "--json", data)
+    answer = json.loads(data.read_text())
+    assert code == 0
+    assert answer["exact"] is True
+    assert answer["bound"] == 7
+    assert answer["bound_reason"] in output
+    (attempt,) = answer["attempts"]
+    assert attempt["bound"] == 7
+    assert attempt["outcome"] == "answered"
+    assert attempt["exact"] is True
+    assert attempt["predicted_seconds"] > 0
+    assert attempt["seconds"] > 0
+    assert attempt["predicted_bytes"] > 2**20
+
+
+def test_a_memory_limit_lowers_the_bound(run, tmp_path):
+    model, data = tmp_path / "grid.uai", tmp_path / "a.json"
+    ibia.write(examples.grid(18, 18, seed=1), model)
+    # What the process holds already counts, so the limit is set a little above it.
+    limit = int(resident_memory() + 10e6)
+    limits = ("--bound", 25, "--memory-limit", limit)
+    code, output, _ = run("infer", model, *limits, "--order", "elimination", "--json", data)
+    answer = json.loads(data.read_text())
+    assert code == 0
+    assert answer["bound"] < 25
+    assert "25 bits were asked for" in answer["bound_reason"]
+    assert "25 bits were asked for" in output
+
+
+def test_info_predicts(run, tmp_path):
+    model, data = tmp_path / "grid.uai", tmp_path / "info.json"
+    ibia.write(examples.grid(20, 20, seed=1), model)
+    code, output, _ = run("info", model, "--json", data)
+    predictions = json.loads(data.read_text())["predictions"]
+    assert code == 0
+    assert [predicted["exact"] for predicted in predictions] == [False] * (len(predictions) - 1) + [True]
+    assert all(predicted["seconds"] > 0 and predicted["bytes"] > 0 for predicted in predictions)
+    assert output.count("predicted for bound") == len(predictions) > 2
+
+
+def test_the_first_run_announces_the_compilation(run, student_file, monkeypatch):
+    monkeypatch.setattr("ibia.compiled.kernels_compiled", lambda: False)
+    for command in ("infer", "info"):
+        code, _, sentence = run(command, student_file)
+        assert code == 0
+        assert sentence.startswith("ibia: compiling the numeric kernels, once")
+        assert sentence.count("\n") == 1
+
+
+# Signals and clocks
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_with_the_best_answer_so_far(run, student_file, tmp_path, monkeypatch, number):
+    answer = ibia.infer(examples.student())
+
+    def interrupted(*arguments, control, **options):
+        with control.interruptible():
+            os.kill(os.getpid(), number)
+            time.sleep(60.0)
+            raise AssertionError
+        return answer
+
+    monkeypatch.setattr("ibia.infer", interrupted)
+    code, _, complaint = run("infer", student_file, "--out", tmp_path / "a.MAR")
+    assert (code, complaint) == (0, "")
+    assert len(read_marginals(tmp_path / "a.MAR")) == 5
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("what", ["ibia.infer", "ibia.read"])
+def test_a_signal_before_any_answer_is_a_sentence(complains, student_file, tmp_path, monkeypatch, number, code, what):
+    def interrupted(*arguments, control=None, **options):
+        os.kill(os.getpid(), number)
+        control.check()
+
+    monkeypatch.setattr(what, interrupted)
+    assert complains("infer", student_file, "--out", tmp_path / "a.MAR")[0] == code
+    assert not (tmp_path / "a.MAR").exists()
+
+
+def test_a_model_that_takes_too_long_to_read_is_out_of_time(complains, student_file, monkeypatch):
+    monkeypatch.setattr("ibia.read", lambda path: time.sleep(60.0))
+    began = time.monotonic()
+    code, sentence = complains("infer", student_file, "--time-limit", 0.2)
+    assert code == 5
+    assert "still being read" in sentence
+    assert time.monotonic() - began < 30.0
+
+
+def test_loading_is_not_interrupted_and_everything_else_is():
+    namespace = {"__name__": "numba.core.something", "sys": sys}
+    exec("def call(function): return function()\ndef here(): return sys._getframe()", namespace)
+    assert cli._is_delicate(namespace["here"]())
+    assert namespace["call"](lambda: cli._is_delicate(sys._getframe()))
+    namespace["__name__"] = "ibia.tables.threads"
+    assert cli._is_delicate(namespace["here"]())
+    assert not cli._is_delicate(sys._getframe())
+    assert not cli._is_delicate(None)
+
+
+def test_no_answer_in_time_is_a_sentence_and_a_code(complains, hard_file, tmp_path):
+    code, sentence = complains("infer", hard_file, "--time-limit", 0.15, "--out", tmp_path / "a.MAR")
+    assert code == 5
+    assert "time limit" in sentence
+    assert not (tmp_path / "a.MAR").exists()
+
+
+@pytest.fixture(scope="session")
+def hard_file(tmp_path_factory):
+    """A grid of variables with six states: 100 variables, and an exact answer needs tables of about 2^31 entries."""
+    side, states, random = 10, 6, np.random.default_rng(0)
+    factors = []
+    for row, column, (down, right) in itertools.product(range(side), range(side), ((0, 1), (1, 0))):
+        if row + down < side and column + right < side:
+            pair = [row * side + column, (row + down) * side + column + right]
+            factors.append((pair, np.exp(random.normal(size=(states, states)))))
+    path = tmp_path_factory.mktemp("hard") / "hard.uai"
+    ibia.write(ibia.Model.from_arrays([ibia.Variable(f"X{n}", states) for n in range(side * side)], factors), path)
+    return path
+
+
+def test_a_time_limit_is_kept(hard_file, tmp_path):
+    """The process ends in time, with an answer; the margin is for machines that do much else as well."""
+    began = time.monotonic()
+    assert process("infer", hard_file, "--bound", 6, "--order", "elimination", "--sweeps", 1, "--quiet").returncode == 0
+    least = time.monotonic() - began
+    data, limit = tmp_path / "a.json", max(5.0, 4.0 * least)
+    began = time.monotonic()
+    ended = process("infer", hard_file, "--time-limit", limit, "--json", data, "--out", tmp_path / "a.MAR")
+    elapsed = time.monotonic() - began
+    assert ended.returncode == 0, ended.stderr
+    assert elapsed < 1.05 * limit + 1.0 + least
+    answer = json.loads(data.read_text())
+    assert answer["exact"] is False
+    assert answer["attempts"][0]["quick"] is True
+    assert answer["error_words"].split(":")[0] in ended.stdout
+    assert len(read_marginals(tmp_path / "a.MAR")) == 100
+
+
+def on_a_terminal(*arguments: object) -> tuple[subprocess.Popen[str], int]:
+    """Start the command with a terminal for its complaints and progress; also return the other end of it."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "ibia", *map(str, arguments)]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200"}
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment)
+    os.close(theirs)
+    return started, ours
+
+
+def read_until(terminal: int, text: str, seconds: float = 120.0) -> str:
+    """Return what the terminal shows up to `text`."""
+    shown, until = "", time.monotonic() + seconds
+    while text not in shown and time.monotonic() < until:
+        if select.select([terminal], [], [], 1.0)[0]:
+            shown += os.read(terminal, 4096).decode(errors="replace")
+    assert text in shown, shown[-500:]
+    return shown
+
+
+def test_a_terminal_shows_the_bound_and_the_best_so_far_and_a_signal_ends_the_run(hard_file, tmp_path):
+    out = tmp_path / "a.MAR"
+    started, terminal = on_a_terminal("infer", hard_file, "--time-limit", 300, "--out", out)
+    shown = read_until(terminal, "best so far: ")
+    assert " bits, elimination order" in shown
+    assert not out.exists()
+    started.send_signal(signal.SIGTERM)
+    output, _ = started.communicate(timeout=60)
+    os.close(terminal)
+    assert started.returncode == 0
+    assert len(read_marginals(out)) == 100
+    assert "was stopped" in " ".join(output.split())
+
+
+def test_a_signal_before_any_answer_ends_the_process_with_a_sentence(hard_file, tmp_path):
+    out = tmp_path / "a.MAR"
+    started, terminal = on_a_terminal("infer", hard_file, "--bound", 18, "--out", out)
+    read_until(terminal, "18 bits")
+    started.send_signal(signal.SIGTERM)
+    read_until(terminal, "ibia: Terminated before there was an answer.")
+    started.communicate(timeout=60)
+    os.close(terminal)
+    assert started.returncode == 143
+    assert not out.exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == []

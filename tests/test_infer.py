@@ -22,10 +22,12 @@ from brute_force import (
     random_evidence,
     solve,
 )
+from ibia import examples
 from ibia.backward.posterior import Posterior
+from ibia.control import Control, Stopped
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.model import Model, Variable
-from ibia.pipeline import infer
+from ibia.pipeline import Choices, infer, prepare_model
 from ibia.prepare import prepare
 from ibia.result import Result
 from ibia.sequence import Settings, forward
@@ -365,6 +367,23 @@ def test_same_input_same_bits(update: str) -> None:
         assert all((a == b).all() for a, b in zip(first.marginals, second.marginals, strict=True))
 
 
+def test_a_prepared_model_answers_any_number_of_times() -> None:
+    """What was answered before, and how, leaves no trace."""
+    model, evidence, _ = case("grid", 3)
+    prepared = prepare_model(model, evidence)
+    prepared.answer(3, Choices(), quick=True)
+    prepared.answer(20, Choices())
+    again, fresh = prepared.answer(4, Choices()), infer(model, evidence, bound=4)
+    assert all((a == b).all() for a, b in zip(again.marginals, fresh.marginals, strict=True))
+    assert again.log_z == fresh.log_z
+
+
+def test_number_of_threads_does_not_matter() -> None:
+    model, evidence, _ = case("grid", 3)
+    one, two = (infer(model, evidence, bound=4, threads=threads) for threads in (1, 2))
+    assert all((a == b).all() for a, b in zip(one.marginals, two.marginals, strict=True))
+
+
 def test_order_of_evidence_does_not_matter() -> None:
     model = grid(np.random.default_rng(5))
     evidence = {0: 1, 5: 0, 9: 1}
@@ -427,7 +446,8 @@ def test_impossible_evidence_that_only_the_whole_joint_shows_is_an_error() -> No
         {"bound": math.nan},
         {"bound": "much"},
         {"reduce": -1},
-        {"reduce": 21},
+        {"bound": 20, "reduce": 21},
+        {"reduce": 41},
         {"reduce": math.nan},
         {"reduce": "some"},
         {"loss": "none"},
@@ -437,6 +457,18 @@ def test_impossible_evidence_that_only_the_whole_joint_shows_is_an_error() -> No
         {"sweeps": 1.5},
         {"threshold": -1.0},
         {"threshold": math.nan},
+        {"time_limit": 0},
+        {"time_limit": -1.0},
+        {"time_limit": math.nan},
+        {"time_limit": math.inf},
+        {"time_limit": "soon"},
+        {"memory_limit": 0},
+        {"memory_limit": 1000},
+        {"memory_limit": math.nan},
+        {"memory_limit": "8GB"},
+        {"threads": 0},
+        {"threads": 1.5},
+        {"threads": True},
         {"evidence": {"nobody": 0}},
         {"evidence": {0: 2}},
     ],
@@ -444,6 +476,60 @@ def test_impossible_evidence_that_only_the_whole_joint_shows_is_an_error() -> No
 def test_bad_arguments_are_input_errors(arguments: dict) -> None:
     with pytest.raises(InputError):
         infer(sprinkler(), **arguments)
+
+
+def test_without_a_bound_small_models_are_exact_and_say_so() -> None:
+    result = infer(sprinkler())
+    assert result.exact
+    assert result.bound_reason == f"{result.bound:g} bits are enough for an exact answer"
+    assert [attempt.bound for attempt in result.attempts] == [result.bound]
+
+
+def test_a_bound_is_as_asked() -> None:
+    result = infer(grid(np.random.default_rng(1)), bound=4)
+    assert result.bound_reason == "as asked"
+    (attempt,) = result.attempts
+    assert (attempt.bound, attempt.outcome, attempt.exact) == (4, "answered", result.exact)
+    assert attempt.error_estimate == result.error.typical
+    assert 0.0 < attempt.seconds <= result.seconds
+
+
+def test_a_time_limit_gives_the_best_of_several_answers() -> None:
+    result = infer(examples.grid(8, 8, seed=1), bound=6, time_limit=600.0)
+    assert len(result.attempts) > 1
+    assert result.error.typical == min(
+        attempt.error_estimate for attempt in result.attempts if attempt.error_estimate is not None
+    )
+    assert result.bound <= 6
+    assert "attempts" in result.to_dict()
+
+
+def test_a_run_that_is_stopped_returns_the_best_answer_so_far() -> None:
+    control = Control()
+    labels: list[str] = []
+
+    def progress(label: str, done: int, total: int) -> None:
+        labels.append(label)
+        if "best so far" in label:
+            control.stop()
+
+    result = infer(examples.grid(8, 8, seed=1), bound=6, time_limit=600.0, progress=progress, control=control)
+    assert [attempt.outcome for attempt in result.attempts] == ["answered", "stopped"]
+    assert labels[0].split(", ")[0] == f"{result.bound:g} bits"
+
+
+def test_a_run_that_is_stopped_before_any_answer_raises() -> None:
+    control = Control()
+    with pytest.raises(Stopped, match="4 bits was under way"):
+        infer(grid(np.random.default_rng(1)), bound=4, control=control, progress=lambda *call: control.stop())
+    with pytest.raises(Stopped, match="being prepared"):
+        infer(grid(np.random.default_rng(1)), bound=4, control=Control(stopping=True))
+    with pytest.raises(Stopped, match="no answer within the time limit"):
+        infer(grid(np.random.default_rng(1)), time_limit=1e-6)
+
+
+def test_reducing_by_more_than_a_chosen_bound_is_no_error() -> None:
+    assert infer(examples.grid(8, 8, seed=1), time_limit=1e3, bound=6, reduce=5).attempts
 
 
 def test_progress_is_told_and_ends_with_all_factors() -> None:

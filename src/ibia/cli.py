@@ -1,7 +1,8 @@
 """The command ``ibia``: reads files, calls the package, writes and shows the answer.
 
 Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code: 1 bad
-input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of this program, 130 interrupted.
+input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of this program, 5 out of time, 130
+interrupted, 143 terminated. A run that is stopped after its first answer writes the best one and ends with 0.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -23,12 +27,14 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from ibia.control import Control
     from ibia.model import Model
-    from ibia.result import Result
+    from ibia.predict import Prediction
+    from ibia.result import Attempt, Result
 
 __all__ = ["app", "main"]
 
-BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, INTERRUPTED = 1, 2, 3, 4, 130
+BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
 # What the parser raises for a command line it cannot read; newer versions of typer do not export it by name.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
@@ -38,10 +44,22 @@ _CERTAIN = 1.0 - 1e-9
 _SHOWN_VARIABLES = 20
 _SHOWN_STATES = 6
 
+# Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
+_WRITING, _WRITING_STATE = 0.1, 5e-6
+# A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
+_PATIENCE, _RETRY = 0.1, 0.02
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.tables.memory", "ibia.tables.threads"})
+_STILL_READING = "no answer within the time limit; the model was still being read"
+# `ibia info` predicts for these bounds, as far as they are below the exact one.
+_SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
+# Compiling everything takes about this many seconds.
+_COMPILING = 60
+
 app = typer.Typer(
     name="ibia",
     help="Marginals and partition functions of discrete graphical models that are too big for exact methods.",
-    epilog="Exit codes: 0 with an answer, 1 bad input, 2 wrong usage, 3 out of memory, 4 a defect, 130 interrupted.",
+    epilog="Exit codes: 0 with an answer, 1 bad input, 2 wrong usage, 3 out of memory, 4 a defect, 5 out of time, "
+    "130 interrupted, 143 terminated.",
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -69,9 +87,25 @@ def _common(
 
 @app.command("infer")
 def _infer(
+    context: typer.Context,
     model: ModelArgument,
     evidence: EvidenceOption = None,
-    bound: Annotated[float, typer.Option(metavar="BITS", help="Largest clique: 2^BITS table entries.")] = 20.0,
+    bound: Annotated[
+        float | None,
+        typer.Option(
+            metavar="BITS",
+            help="Largest clique: 2^BITS table entries (the most, with a time limit). Without: what takes about ten "
+            "seconds and half of the free memory.",
+        ),
+    ] = None,
+    time_limit: Annotated[
+        str | None,
+        typer.Option(metavar="SECONDS", help="The best answer within this time, from the start of the process on."),
+    ] = None,
+    memory_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory to stay within: 8GB, 500MB, 2GiB or bytes.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(metavar="N", help="Cores to use. Without: all.")] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE.MAR", help="Write the marginals (UAI MAR).")] = None,
     pr: Annotated[str | None, typer.Option(metavar="FILE.PR", help="Write log10 Z (UAI PR).")] = None,
     json_file: JsonOption = None,
@@ -89,9 +123,17 @@ def _infer(
     check: Annotated[bool, typer.Option("--check", help="Check every forest as it is made (slow).")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing; write the files only.")] = False,
 ) -> None:
-    """Compute the marginals of all variables, and log Z."""
+    """Compute the marginals of all variables, and log Z.
+
+    Where an option is not given, INF_TIME or UAI_TIME (seconds) limits the time and INF_MEMORY or UAI_MEMORY
+    (gigabytes) the memory, as in the UAI competitions.
+    """
+    limits = _limits(time_limit, memory_limit)
     _check_outputs({"--out": out, "--pr": pr, "--json": json_file}, {"the model": model, "the evidence": evidence})
     choices: dict[str, Any] = {
+        "bound": bound,
+        "memory_limit": limits[1],
+        "threads": threads,
         "reduce": None if reduce is None else _reduce(reduce),
         "loss": loss,
         "update": update,
@@ -101,13 +143,24 @@ def _infer(
     }
     # What is not given is left to the defaults of the package.
     given = {name: value for name, value in choices.items() if value is not None}
-    loaded, observed = _load(model, evidence)
 
-    import ibia
+    from ibia.control import Control
 
-    with _progress(quiet) as progress:
-        result = ibia.infer(loaded, observed, bound=bound, check=check, progress=progress, **given)
-    failures = _write_result(result, model, out, pr, json_file)
+    control = Control()
+    with _Watch(control, context.obj, limits[0]) as watch:
+        loaded, observed = _load(model, evidence)
+        _announce_compilation()
+
+        import ibia
+
+        # Loading the engine takes time, too.
+        infer = ibia.infer
+        if limits[0] is not None:
+            given["time_limit"] = watch.time_left(sum(loaded.cardinalities))
+        watch.reading = False
+        with _progress(quiet) as progress:
+            result = infer(loaded, observed, check=check, progress=progress, control=control, **given)
+        failures = _write_result(result, model, out, pr, json_file)
     if not quiet:
         console = _console()
         console.print(_summary(result, Path(model).name))
@@ -121,14 +174,18 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     """Show the size of a model, and the cheapest bound that would be exact."""
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
     loaded, observed = _load(model, evidence)
+    _announce_compilation()
 
-    from ibia.prepare import prepare
-    from ibia.simplify import simplify
+    from ibia.limits import size_in_words
+    from ibia.pipeline import prepare_model
+    from ibia.predict import Predictor, measure_speed
 
-    simplified = simplify(loaded, observed)
-    cardinalities = [states.size for states in simplified.states]
-    problems = [prepare(component, cardinalities, simplified.structure) for component in simplified.components]
-    width = max((problem.width for problem in problems), default=0.0)
+    prepared = prepare_model(loaded, observed)
+    problems, simplified = prepared.problems, prepared.simplified
+    predictor = Predictor(problems, measure_speed())
+    width = predictor.width
+    bounds = [bound for bound in _SHOWN_BOUNDS if bound < predictor.exact_bound] + [predictor.exact_bound]
+    predictions = [predictor.predict(bound) for bound in bounds]
     detected = "none" if simplified.structure is None else "detected"
     structure = "declared" if loaded.kind == "bayes" else detected
     figures = {
@@ -143,7 +200,11 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
         "variables_left": sum(len(problem.variables) for problem in problems),
         "components": len(problems),
         "width_bits": width,
-        "exact_bound": _exact_bound(width),
+        "exact_bound": predictor.exact_bound,
+        "predictions": [
+            {"bound": predicted.bound, "exact": predicted.exact, "seconds": predicted.seconds, "bytes": predicted.bytes}
+            for predicted in predictions
+        ],
     }
     if json_file is not None:
         _write_json(json_file, figures)
@@ -158,8 +219,10 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
         f"{figures['variables_left']} variables in {figures['components']} independent "
         f"{'component' if len(problems) == 1 else 'components'}",
     )
-    table.add_row("width by min-fill", f"{width:.2f} bits: the largest table needs {_bytes(2.0**width * 8)}")
+    table.add_row("width by min-fill", f"{width:.2f} bits: the largest table needs {size_in_words(2.0**width * 8)}")
     table.add_row("cheapest exact bound", f"{figures['exact_bound']:g}")
+    for predicted in predictions:
+        table.add_row(f"predicted for bound {predicted.bound:g}", _cost_in_words(predicted))
     _console().print(table)
 
 
@@ -173,24 +236,46 @@ def _demo() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
+    from ibia.limits import process_start
+
+    # The clock of a time limit starts with the process, where the process is ours.
+    started = process_start() if arguments is None else time.monotonic()
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character should cost the character, not the answer.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
-    sys.exit(_run(sys.argv[1:] if arguments is None else arguments))
+    if arguments is not None:
+        sys.exit(_run(arguments, started))
+    code = _run(sys.argv[1:], started)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        # Nobody listens any more.
+        code = code or BAD_INPUT
+    # Tidying up takes the interpreter tenths of a second, and the clock of a time limit runs until the process is gone.
+    os._exit(code)
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], started: float) -> int:
+    from ibia.control import Stopped
     from ibia.errors import IbiaError
 
     try:
-        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False)
+        code = typer.main.get_command(app).main(
+            arguments, prog_name="ibia", standalone_mode=False, obj=started
+        )
     except _UsageProblem as problem:
         return _complain(problem.format_message(), BAD_USAGE)
     except MemoryError:
         return _complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
+    except _Terminated:
+        return _complain("Terminated before there was an answer.", TERMINATED)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
+    except Stopped as stopped:
+        sentence = str(stopped)
+        return _complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
     except OSError as error:
         reason = error.strerror or str(error)
         return _complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
@@ -212,6 +297,111 @@ def _run(arguments: list[str]) -> int:
 def _complain(message: str, code: int) -> int:
     print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
     return code
+
+
+class _Terminated(Exception):
+    """Somebody asked the process to end."""
+
+
+def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | None, float | None]:
+    """Return the limits of time (seconds) and memory (bytes): the options, else what the environment says."""
+    from ibia.limits import environment_memory, environment_time, parse_size, parse_time
+
+    seconds = environment_time(os.environ) if time_limit is None else parse_time(time_limit)
+    size = environment_memory(os.environ) if memory_limit is None else parse_size(memory_limit)
+    return seconds, size
+
+
+class _Watch:
+    """Lets signals end a run with the best answer so far, and a clock that runs out as well.
+
+    The engine looks at the clock itself; the alarm is for what it does not watch over, like the reading of the model.
+    """
+
+    def __init__(self, control: Control, started: float, limit: float | None) -> None:
+        self.reading = True
+        self._control = control
+        self._started = started
+        self._limit = limit
+        self._received = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Watch:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+            self._before[number] = signal.signal(number, self._receive)
+        if self._limit is not None:
+            self._set_alarm(self._started + self._limit - time.monotonic())
+        return self
+
+    def _set_alarm(self, seconds: float) -> None:
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + _PATIENCE)
+
+    def time_left(self, states: int) -> float:
+        """Return the seconds there are for inference, and set the alarm for then: the answer has to be written too.
+
+        Parameters
+        ----------
+        states
+            How many probabilities there will be to write.
+        """
+        from ibia.control import Stopped
+
+        assert self._limit is not None
+        writing = min(_WRITING + _WRITING_STATE * states, 0.5 * self._limit)
+        left = self._started + self._limit - writing - time.monotonic()
+        if left <= 0.0:
+            raise Stopped(_STILL_READING)
+        self._set_alarm(left)
+        return left
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        from ibia.control import Stopped
+
+        self._received = self._received or number
+        if _is_delicate(frame):
+            self._control.stopping = True
+            signal.setitimer(signal.ITIMER_REAL, _RETRY)
+            return
+        self._control.stop()
+        if self.reading:
+            raise Stopped(_STILL_READING)
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        from ibia.control import Stopped
+
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if kind is not None and issubclass(kind, Stopped):
+            if self._received == signal.SIGTERM:
+                raise _Terminated from None
+            if self._received == signal.SIGINT:
+                raise KeyboardInterrupt from None
+
+
+def _is_delicate(frame: FrameType | None) -> bool:
+    """Tell whether this is no place to be interrupted, so that waiting a little is better.
+
+    Half a module or half a compiled function would stay; other threads would go on with tables that are gone.
+    """
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name in _DELICATE or name.partition(".")[0] in _DELICATE:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _announce_compilation() -> None:
+    """Say that the first run takes longer, if this is the first run."""
+    from ibia.compiled import kernels_compiled
+
+    if not kernels_compiled():
+        print(
+            f"ibia: compiling the numeric kernels, once; this takes about {_COMPILING} seconds.",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def _load(model: str, evidence: str | None) -> tuple[Model, dict[int, int]]:
@@ -307,17 +497,12 @@ def _peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _exact_bound(width: float) -> float:
-    """Return the width rounded up to hundredths, as a bound that can be typed; at least the smallest bound, 1."""
-    return max(1.0, math.ceil(round(width * 100, 6)) / 100)
+def _cost_in_words(predicted: Prediction) -> str:
+    from ibia.limits import size_in_words
 
-
-def _bytes(size: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return "more memory than any machine has"
+    size = size_in_words(predicted.bytes)
+    cost = f"about {predicted.seconds:.2g} s and {size}" if predicted.seconds < 1e6 else f"out of reach; {size}"
+    return f"{cost}, exact" if predicted.exact else cost
 
 
 def _console() -> Console:
@@ -363,10 +548,21 @@ def _summary(result: Result, name: str) -> Table:
     table.add_row("log10 Z", f"{result.log10_z:.10g}")
     steps = "1 step" if result.sequence_length == 1 else f"{result.sequence_length} steps"
     table.add_row("largest clique", f"{result.max_clique_bits:.1f} of {result.bound:g} bits allowed, in {steps}")
+    if result.bound_reason != "as asked":
+        table.add_row("bound", result.bound_reason)
+    if len(result.attempts) > 1:
+        table.add_row("tried", "; ".join(_attempt_in_words(attempt) for attempt in result.attempts))
     if not result.exact:
         table.add_row("lost", f"{result.loss:.3g} nats; steps differ by {result.inconsistency:.2g} at most")
     table.add_row("seconds", f"{result.seconds:.2f}")
     return table
+
+
+def _attempt_in_words(attempt: Attempt) -> str:
+    outcome = "" if attempt.outcome == "answered" else f", {attempt.outcome}"
+    how = ", one order" if attempt.quick else ""
+    times = f"{attempt.seconds:.2g} s (predicted {attempt.predicted_seconds:.2g})"
+    return f"{attempt.bound:g} bits{how}: {times}{outcome}"
 
 
 def _show_marginals(console: Console, result: Result) -> None:

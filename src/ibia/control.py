@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 __all__ = ["Control", "Stopped"]
 
@@ -29,15 +31,42 @@ class Control:
     threads
         Cores that large tables are spread over. Answers do not depend on it.
     stopping
-        Set (by a signal handler, say) to stop at the next check.
+        Set to stop at the next check.
     """
 
     deadline: float = math.inf
     memory: float = math.inf
     threads: int = 1
     stopping: bool = False
+    _interruptible: bool = field(default=False, repr=False)
 
     def check(self) -> None:
         """Raise `Stopped` when the run has to end."""
-        if self.stopping or (self.deadline < math.inf and time.monotonic() > self.deadline):
+        if self.stopping or self.late:
+            raise Stopped
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up."""
+        return self.deadline < math.inf and time.monotonic() >= self.deadline
+
+    @contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Mark work that may be given up at any point: inside, `stop` does not wait for a check; `Stopped` ends it."""
+        try:
+            self._interruptible = True
+            yield
+            self._interruptible = False
+        except Stopped:
+            self._interruptible = False
+        except BaseException:
+            self._interruptible = False
+            raise
+
+    def stop(self) -> None:
+        """Stop the run (from a signal handler, say): raise `Stopped` where that is safe, else let the next check."""
+        self.stopping = True
+        if self._interruptible:
+            # Once only: what follows must be left in peace to hand over what there is.
+            self._interruptible = False
             raise Stopped

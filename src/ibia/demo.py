@@ -69,5 +69,5 @@ def show_demo(console: Console) -> None:
         f"Without knowing the exact answer, ibia judged its own as\n"
         f"  {answer.error.words}.\n"
         f"In truth the worst is off by {errors.largest:.2g} in that measure.\n\n"
-        f"It took {answer.seconds:.1f} s. Next: ibia infer MODEL.uai --bound 15, or ibia --help."
+        f"It took {answer.seconds:.1f} s. Next: ibia infer MODEL.uai --time-limit 60, or ibia --help."
     )

@@ -1,7 +1,8 @@
 """The pipeline in one screen: model → simplify → forward steps → backward update → marginals.
 
-``infer`` is the one call of the package (a module of that name would hide it). Each connected component is solved on
-its own (``portfolio.py``) and the answers are put together.
+``infer`` is the one call of the package (a module of that name would hide it). A model is simplified and laid out once
+(`Prepared`) and then answered at one bound or at several (``anytime.py``). Each connected component is solved on its
+own (``portfolio.py``) and the answers are put together.
 """
 
 from __future__ import annotations
@@ -9,27 +10,39 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.anytime import Goal, Search
+from ibia.control import Control, Stopped
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
-from ibia.model import Model, check_evidence
+from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
+from ibia.model import Model, Variable, check_evidence
 from ibia.portfolio import Backward, Solved, solve
-from ibia.prepare import prepare
+from ibia.predict import Prediction, Predictor, measure_speed
+from ibia.prepare import Problem, prepare
 from ibia.result import Result, StepFigures
 from ibia.sequence import Settings
-from ibia.simplify import simplify
+from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 
-__all__ = ["UPDATES", "infer"]
+__all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
 
 UPDATES = ("sweeps", "links")
+
+# The order of the factors that a quick answer uses: every model has it.
+_QUICK_ORDER = "elimination"
+# Seconds of preparation from which one can tell whether other programs take turns with this one.
+_TELLING = 0.02
+# Where an exact answer takes at most this many seconds, nothing else will be tried.
+_WORTH_WARMING_UP = 1.0
 
 Progress = Callable[[str, int, int], None]
 
@@ -38,7 +51,10 @@ def infer(
     model: Model,
     evidence: Mapping[str, str | int] | Mapping[int, str | int] | Mapping[str | int, str | int] | None = None,
     *,
-    bound: float = 20.0,
+    bound: float | None = None,
+    time_limit: float | None = None,
+    memory_limit: float | None = None,
+    threads: int | None = None,
     reduce: float | str = 1.0,
     loss: str = "kl",
     update: str = "sweeps",
@@ -47,6 +63,7 @@ def infer(
     threshold: float = 1e-3,
     check: bool = False,
     progress: Progress | None = None,
+    control: Control | None = None,
 ) -> Result:
     """Return the posterior marginals of all variables and log Z.
 
@@ -57,7 +74,15 @@ def infer(
     evidence
         Variable → observed state, both by name or number.
     bound
-        Largest clique in bits: no table has more than 2^bound entries. If the model fits, the answer is exact.
+        Largest clique in bits: no table has more than 2^bound entries. If the model fits, the answer is exact. With a
+        time limit it is the highest bound to try. None: chosen, so that an answer takes about ten seconds and half of
+        the free memory, or as the limits allow; `Result.bound_reason` says why.
+    time_limit
+        Seconds after which the best answer so far is returned. Small bounds come first.
+    memory_limit
+        Bytes of memory the process may reach; a bound that is predicted to need more is lowered.
+    threads
+        Cores that large tables are spread over; None: all there are. Answers do not depend on it.
     reduce
         After each step cliques are reduced to bound − reduce bits; ``"demand"``: only where the next factor needs it.
     loss
@@ -75,81 +100,210 @@ def infer(
         Check every forest as it is made (slow).
     progress
         Called with what is being done, and how many factors of how many are placed.
+    control
+        Its `stop` ends the run from outside (a signal handler, another thread): the best answer so far is returned.
+
+    Raises
+    ------
+    Stopped
+        The time is up, or `control` was stopped, before there was any answer.
     """
-    started = time.perf_counter()
-    settings = _settings(bound, reduce, loss, check)
-    _check_choices(update, order, sweeps, threshold)
-    observed = check_evidence(model, evidence or {})
-    simplified = simplify(model, observed)
-    cardinalities = [known.size for known in simplified.states]
-    values: dict[int, NDArray[np.float64]] = {}
-    disagreement: dict[int, float] = {}
-    log_z = [simplified.log_constant]
-    figures: list[StepFigures] = []
-    solved: list[Solved] = []
-    for number, component in enumerate(simplified.components):
-        problem = prepare(component, cardinalities, simplified.structure)
-        try:
-            outcome = solve(problem, settings, order, Backward(update, sweeps, threshold), progress)
-        except ZeroMassError:
-            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
-        solved.append(outcome)
-        log_z += [problem.log_constant, outcome.posterior.log_z]
-        figures += [replace(step, component=number) for step in outcome.steps]
-        for variable, marginal in outcome.posterior.marginals.items():
-            values[problem.variables[variable]] = marginal
-        for variable, difference in outcome.posterior.disagreement.items():
-            disagreement[problem.variables[variable]] = difference
-    marginals = []
-    for variable, states in enumerate(simplified.states):
-        marginal = np.zeros(model.cardinalities[variable])
-        marginal[states] = values.get(variable, 1.0 / states.size)
-        marginals.append(marginal)
-    exact = all(outcome.exact for outcome in solved)
-    total_loss = math.fsum(outcome.loss for outcome in solved)
-    remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
-    unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
-    first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
-    return Result(
-        model=model,
-        evidence=observed,
-        marginals=tuple(marginals),
-        log_z=math.fsum(log_z),
-        exact=exact,
-        bound=settings.bound,
-        loss=total_loss,
-        inconsistency=remaining,
-        first_inconsistency=first,
-        disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
-        error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
-        steps=tuple(figures),
-        orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
-        seconds=time.perf_counter() - started,
+    started, processor = time.monotonic(), time.process_time()
+    choices = Choices(reduce, loss, update, order, sweeps, threshold, check)
+    choices.validate(bound)
+    goal = Goal(
+        bound,
+        None if time_limit is None else check_time_limit(time_limit),
+        None if memory_limit is None else check_memory_limit(memory_limit),
+        started,
+    )
+    control = Control() if control is None else control
+    control.threads = usable_cores() if threads is None else check_threads(threads)
+    control.memory = goal.memory
+    control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
+    prepared: list[Prepared] = []
+    with control.interruptible():
+        prepared.append(prepare_model(model, check_evidence(model, evidence or {}), control))
+    if not prepared:
+        reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
+        raise Stopped(f"{reason}; the model was still being prepared")
+    ready = prepared[0]
+
+    def answer(predicted: Prediction, best: str) -> Result:
+        return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
+
+    alternatives = order == "auto" and update == "sweeps"
+    speed = replace(measure_speed(), waiting=_waiting(time.monotonic() - started, time.process_time() - processor))
+    predictor = Predictor(ready.problems, speed, alternatives)
+    searching = bound is None or time_limit is not None
+    if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
+        _warm_up()
+    result = Search(answer, predictor, goal, control).run()
+    return replace(result, seconds=time.monotonic() - started)
+
+
+@cache
+def _warm_up() -> None:
+    """Load the compiled code with a tiny model that does not fit, so that it does not count as time of a run."""
+    tiny = Model.from_arrays(
+        [Variable(f"X{number}", 2) for number in range(4)],
+        [([first, second], [[2.0, 1.0], [1.0, 3.0]]) for first in range(4) for second in range(first)],
+    )
+    prepare_model(tiny, {}).answer(2.0, Choices(), quick=True)
+
+
+def _waiting(elapsed: float, processor: float) -> float:
+    """Return how many times as long as its processor time the preparation took; short ones tell nothing."""
+    return max(elapsed / processor, 1.0) if min(elapsed, processor) > _TELLING else 1.0
+
+
+def _labelled(progress: Progress | None, bound: float, best: str) -> Progress | None:
+    """Return a callback that adds the bound being tried, and the best answer so far, to what is being done."""
+    if progress is None:
+        return None
+    return lambda label, done, total: progress(
+        f"{bound:g} bits, {label} order{f' ({best})' if best else ''}", done, total
     )
 
 
-def _settings(bound: float, reduce: float | str, loss: str, check: bool) -> Settings:
-    if not (isinstance(bound, int | float) and math.isfinite(bound) and 1 <= bound <= 40):
-        raise InputError(f"the bound is {bound!r}; expected a number of bits from 1 to 40")
-    if isinstance(reduce, str):
-        if reduce != "demand":
-            raise InputError(f"reduce is {reduce!r}; expected a number of bits or 'demand'")
-        amount = None
-    else:
-        if not (math.isfinite(reduce) and 0 <= reduce <= bound):
-            raise InputError(f"reduce is {reduce!r}; expected a number of bits from 0 to the bound ({bound:g})")
-        amount = float(reduce)
-    if loss not in LOSSES:
-        raise InputError(f"unknown loss {loss!r}; expected one of {', '.join(LOSSES)}")
-    return Settings(bound=float(bound), reduce=amount, loss=loss, check=check)
+@dataclass(frozen=True)
+class Choices:
+    """How to infer, whatever the bound (see `infer`)."""
+
+    reduce: float | str = 1.0
+    loss: str = "kl"
+    update: str = "sweeps"
+    order: str = "auto"
+    sweeps: int = 6
+    threshold: float = 1e-3
+    check: bool = False
+
+    def validate(self, bound: float | None) -> None:
+        """Raise InputError for a choice, or a bound, that there is not."""
+        if bound is not None and not (isinstance(bound, int | float) and math.isfinite(bound) and 1 <= bound <= 40):
+            raise InputError(f"the bound is {bound!r}; expected a number of bits from 1 to 40")
+        if isinstance(self.reduce, str):
+            if self.reduce != "demand":
+                raise InputError(f"reduce is {self.reduce!r}; expected a number of bits or 'demand'")
+        elif not (math.isfinite(self.reduce) and 0 <= self.reduce <= (40 if bound is None else bound)):
+            most = "" if bound is None else f" to the bound ({bound:g})"
+            raise InputError(f"reduce is {self.reduce!r}; expected a number of bits from 0{most}")
+        if self.loss not in LOSSES:
+            raise InputError(f"unknown loss {self.loss!r}; expected one of {', '.join(LOSSES)}")
+        if self.update not in UPDATES:
+            raise InputError(f"unknown update {self.update!r}; expected one of {', '.join(UPDATES)}")
+        if self.order != "auto" and self.order not in ORDERS:
+            raise InputError(f"unknown order {self.order!r}; expected one of auto, {', '.join(ORDERS)}")
+        if not (isinstance(self.sweeps, int) and self.sweeps >= 1):
+            raise InputError(f"sweeps is {self.sweeps!r}; expected a whole number of at least 1")
+        if not self.threshold >= 0:
+            raise InputError(f"the threshold is {self.threshold!r}; expected a number of at least 0")
+
+    def settings(self, bound: float) -> Settings:
+        """Return the settings of the forward steps at a bound."""
+        # A bound that was chosen, not given, may be smaller than what should be freed.
+        amount = None if isinstance(self.reduce, str) else min(float(self.reduce), bound)
+        return Settings(bound=float(bound), reduce=amount, loss=self.loss, check=self.check)
 
 
-def _check_choices(update: str, order: str, sweeps: int, threshold: float) -> None:
-    if update not in UPDATES:
-        raise InputError(f"unknown update {update!r}; expected one of {', '.join(UPDATES)}")
-    if order != "auto" and order not in ORDERS:
-        raise InputError(f"unknown order {order!r}; expected one of auto, {', '.join(ORDERS)}")
-    if not (isinstance(sweeps, int) and sweeps >= 1):
-        raise InputError(f"sweeps is {sweeps!r}; expected a whole number of at least 1")
-    if not threshold >= 0:
-        raise InputError(f"the threshold is {threshold!r}; expected a number of at least 0")
+@dataclass(frozen=True)
+class Prepared:
+    """A model with its evidence, simplified and laid out: ready to be answered at any bound, any number of times.
+
+    Attributes
+    ----------
+    problems
+        The connected components.
+    control
+        What runs may use.
+    """
+
+    model: Model
+    evidence: dict[int, int]
+    simplified: Simplified
+    problems: tuple[Problem, ...]
+    control: Control
+
+    def answer(
+        self, bound: float, choices: Choices, progress: Progress | None = None, *, quick: bool = False
+    ) -> Result:
+        """Return the answer at a bound.
+
+        Parameters
+        ----------
+        quick
+            Try only one order of the factors, with one backward sweep.
+        """
+        started = time.monotonic()
+        settings = choices.settings(bound)
+        order, sweeps = choices.order, choices.sweeps
+        if quick:
+            order, sweeps = _QUICK_ORDER if order == "auto" else order, 1
+        backward = Backward(choices.update, sweeps, choices.threshold)
+
+        def report(label: str, done: int, total: int) -> None:
+            self.control.check()
+            if progress is not None:
+                progress(label, done, total)
+
+        solved: list[Solved] = []
+        for problem in self.problems:
+            self.control.check()
+            try:
+                solved.append(solve(problem, settings, order, backward, report))
+            except ZeroMassError:
+                raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+        return self._assemble(solved, settings.bound, time.monotonic() - started)
+
+    def _assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
+        """Put the answers of the components together."""
+        model = self.model
+        values: dict[int, NDArray[np.float64]] = {}
+        disagreement: dict[int, float] = {}
+        log_z = [self.simplified.log_constant]
+        figures: list[StepFigures] = []
+        for number, (problem, outcome) in enumerate(zip(self.problems, solved, strict=True)):
+            log_z += [problem.log_constant, outcome.posterior.log_z]
+            figures += [replace(step, component=number) for step in outcome.steps]
+            for variable, marginal in outcome.posterior.marginals.items():
+                values[problem.variables[variable]] = marginal
+            for variable, difference in outcome.posterior.disagreement.items():
+                disagreement[problem.variables[variable]] = difference
+        marginals = []
+        for variable, states in enumerate(self.simplified.states):
+            marginal = np.zeros(model.cardinalities[variable])
+            marginal[states] = values.get(variable, 1.0 / states.size)
+            marginals.append(marginal)
+        exact = all(outcome.exact for outcome in solved)
+        total_loss = math.fsum(outcome.loss for outcome in solved)
+        remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
+        unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
+        first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
+        return Result(
+            model=model,
+            evidence=self.evidence,
+            marginals=tuple(marginals),
+            log_z=math.fsum(log_z),
+            exact=exact,
+            bound=bound,
+            loss=total_loss,
+            inconsistency=remaining,
+            first_inconsistency=first,
+            disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
+            error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
+            steps=tuple(figures),
+            orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
+            seconds=seconds,
+        )
+
+
+def prepare_model(model: Model, evidence: dict[int, int], control: Control | None = None) -> Prepared:
+    """Simplify a model with its evidence and lay out its components."""
+    control = Control() if control is None else control
+    simplified = simplify(model, evidence)
+    cardinalities = [known.size for known in simplified.states]
+    problems = []
+    for component in simplified.components:
+        control.check()
+        problems.append(prepare(component, cardinalities, simplified.structure, control=control))
+    return Prepared(model, evidence, simplified, tuple(problems), control)

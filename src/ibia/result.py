@@ -13,7 +13,37 @@ from numpy.typing import NDArray
 from ibia.gauge import ErrorEstimate
 from ibia.model import Model
 
-__all__ = ["Result", "StepFigures"]
+__all__ = ["Attempt", "Result", "StepFigures"]
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One bound that was tried: what it was predicted to cost and what came of it.
+
+    Attributes
+    ----------
+    bound
+        Bits of the largest clique.
+    quick
+        Whether only one order of the factors was tried, with one backward sweep, for a first answer soon.
+    predicted_seconds, seconds
+        The time it should take, and took.
+    predicted_bytes
+        Most memory the process should hold.
+    outcome
+        ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it) or ``"out of memory"``.
+    exact, error_estimate
+        Of the answer, if there was one.
+    """
+
+    bound: float
+    quick: bool
+    predicted_seconds: float
+    seconds: float
+    predicted_bytes: float
+    outcome: str = "answered"
+    exact: bool = False
+    error_estimate: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +100,12 @@ class Result:
         Figures of each step.
     orders
         Orders of the factors that were used for components that did not fit the bound.
+    seconds
+        Time of the whole call.
+    bound_reason
+        Why the answer is of this bound.
+    attempts
+        All bounds that were tried, in order; the answer is the best of them.
     """
 
     model: Model
@@ -86,6 +122,8 @@ class Result:
     steps: tuple[StepFigures, ...]
     orders: tuple[str, ...]
     seconds: float
+    bound_reason: str = "as asked"
+    attempts: tuple[Attempt, ...] = ()
 
     @property
     def log10_z(self) -> float:
@@ -130,6 +168,8 @@ class Result:
             "error_words": self.error.words,
             "orders": list(self.orders),
             "seconds": self.seconds,
+            "bound_reason": self.bound_reason,
+            "attempts": [vars(attempt) for attempt in self.attempts],
             "step_figures": [vars(step) for step in self.steps],
             "marginals": {
                 name: marginal.tolist() for name, marginal in zip(self.model.names, self.marginals, strict=True)
@@ -147,6 +187,7 @@ class Result:
             self.error.words,
             f"largest clique {self.max_clique_bits:.1f} of {self.bound:g} bits allowed; "
             f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence; {self.seconds:.2f} s",
+            f"bound: {self.bound_reason}",
         ]
         if not self.exact:
             lines.append(f"loss {self.loss:.3g} nats, inconsistency {self.inconsistency:.2g}; {self._steps_in_words()}")

@@ -1,0 +1,268 @@
+"""Anytime: which bounds to try, within time and memory, and which answer to keep.
+
+A first answer comes soon, from a small bound and one order of the factors. Then the bound is raised while the next one
+is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. How an answer is
+computed, and what it costs, others know (``pipeline.py``, ``predict.py``).
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from ibia.control import Control, Stopped
+from ibia.limits import available_memory, resident_memory, size_in_words
+from ibia.predict import Prediction, Predictor
+from ibia.result import Attempt, Result
+
+__all__ = ["Goal", "Search"]
+
+# Without any limit an answer should take about this long, and this part of the free memory.
+USUAL_SECONDS = 10.0
+_USUAL_PART = 0.5
+# The first answer may take this part of the time, and not more than so many seconds.
+_FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
+# Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
+# so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
+_GROWTH, _NEXT_PART = 8.0, 0.15
+# A thorough answer may well be better than a quick one of less than so many bits more.
+_QUICK_GAIN = 3.0
+# A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
+_MARGIN = 1.3
+# Tables of more bits than this fit no machine.
+_HIGHEST_BOUND = 40.0
+_HIGHEST = "there is no higher bound to try"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the user asked for.
+
+    Attributes
+    ----------
+    bound
+        The bound, or, with a time limit, the highest to try; None: choose one.
+    time_limit
+        Seconds there are for everything, from `started` on (`time.monotonic`).
+    memory_limit
+        Bytes of memory the process may reach.
+    """
+
+    bound: float | None
+    time_limit: float | None
+    memory_limit: float | None
+    started: float
+
+    @property
+    def memory(self) -> float:
+        """Bytes that predictions have to stay within."""
+        if self.memory_limit is not None:
+            return self.memory_limit
+        if self.bound is not None and self.time_limit is None:
+            # Who names a bound and no limit means it.
+            return math.inf
+        return resident_memory() + _USUAL_PART * available_memory()
+
+
+Answer = Callable[[Prediction, str], Result]
+
+
+class Search:
+    """The search for the best answer that time and memory allow.
+
+    Parameters
+    ----------
+    answer
+        Computes the answer that was predicted; also gets the words for the best one so far. It raises `Stopped` when
+        it has to give up.
+    control
+        Its deadline and its memory are those of the goal.
+    """
+
+    def __init__(self, answer: Answer, predictor: Predictor, goal: Goal, control: Control) -> None:
+        self._answer = answer
+        self._predictor = predictor
+        self._goal = goal
+        self._control = control
+        self._memory = control.memory
+        self._attempts: list[Attempt] = []
+        self._best: Result | None = None
+        self._reason = ""
+
+    def run(self) -> Result:
+        """Return the best answer; raises `Stopped` if there is none."""
+        with self._control.interruptible():
+            self._search()
+        if self._best is None:
+            if any(attempt.outcome == "out of memory" for attempt in self._attempts):
+                raise MemoryError
+            raise Stopped(self._no_answer())
+        return replace(self._best, attempts=tuple(self._attempts), bound_reason=self._reason_in_words())
+
+    def _search(self) -> None:
+        goal = self._goal
+        if goal.bound is not None and goal.time_limit is None:
+            self._try(self._within_memory(goal.bound))
+            return
+        if not self._try(self._first()):
+            return
+        while (following := self._next()) is not None:
+            if not self._try(following) or goal.time_limit is None:
+                return
+
+    def _try(self, predicted: Prediction) -> bool:
+        """Run an attempt and keep its answer if it is the best; return whether it is worth while to go on."""
+        began = time.monotonic()
+        result: Result | None = None
+        outcome = "stopped"
+        try:
+            self._control.check()
+            result = self._answer(predicted, self._best_in_words())
+            if self._best is None or _quality(result) <= _quality(self._best):
+                self._best = result
+            outcome = "answered"
+        except MemoryError:
+            outcome = "out of memory"
+        finally:
+            seconds = time.monotonic() - began
+            self._attempts.append(
+                Attempt(
+                    bound=predicted.bound,
+                    quick=predicted.quick,
+                    predicted_seconds=predicted.seconds,
+                    seconds=seconds,
+                    predicted_bytes=predicted.bytes,
+                    outcome=outcome,
+                    exact=result is not None and result.exact,
+                    error_estimate=None if result is None else result.error.typical,
+                )
+            )
+        if result is None:
+            return False
+        self._predictor.learn(predicted, seconds)
+        return not result.exact
+
+    def _ladder(self) -> list[float]:
+        """Return the bounds that may be tried: whole ones, and last the one that is exact or the highest allowed."""
+        top = min(self._predictor.exact_bound, _HIGHEST_BOUND)
+        if self._goal.bound is not None and self._goal.bound < top:
+            top = self._goal.bound
+        lowest = min(self._predictor.lowest_bound, top)
+        return [float(bound) for bound in range(math.ceil(lowest), math.ceil(top))] + [top]
+
+    def _left(self) -> float:
+        """Return the seconds that are left."""
+        limit = USUAL_SECONDS if self._goal.time_limit is None else self._goal.time_limit
+        return self._goal.started + limit - time.monotonic()
+
+    def _within_memory(self, bound: float) -> Prediction:
+        """Return the prediction for the bound, or for the highest one below it that fits the memory."""
+        asked = self._predictor.predict(bound)
+        self._reason = "as asked"
+        if asked.bytes <= self._memory:
+            return asked
+        lower = [self._predictor.predict(other) for other in self._ladder() if other < bound]
+        fitting = [prediction for prediction in lower if prediction.bytes <= self._memory]
+        chosen = fitting[-1] if fitting else min([*lower, asked], key=lambda prediction: prediction.bytes)
+        self._reason = (
+            f"{bound:g} bits were asked for, but would need about {size_in_words(asked.bytes)} of memory; "
+            + (
+                f"{chosen.bound:g} bits fit the limit of {size_in_words(self._memory)}"
+                if fitting
+                else f"nothing fits the limit of {size_in_words(self._memory)}, and {chosen.bound:g} bits need least"
+            )
+        )
+        return chosen
+
+    def _first(self) -> Prediction:
+        """Return what to try first: the exact answer if that is quick, else the highest bound that is."""
+        left = max(self._left(), 0.0)
+        ladder = self._ladder()
+        top = self._predictor.predict(ladder[-1])
+        budget = min(_FIRST_PART * left, _FIRST_SECONDS)
+        # Nothing is lost when an exact answer takes longer than predicted, unless the time is limited.
+        most = left if self._goal.time_limit is None else budget
+        if top.exact and top.bytes <= self._memory and top.seconds <= most:
+            return top
+        quick = [self._predictor.predict(bound, quick=True) for bound in ladder]
+        quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
+        affordable = [prediction for prediction in quick if prediction.seconds <= budget]
+        return affordable[-1] if affordable else min(quick, key=lambda prediction: prediction.seconds)
+
+    def _next(self) -> Prediction | None:
+        """Return what to try next, if anything fits in what is left; say why, if nothing does."""
+        left = self._left()
+        last = self._attempts[-1]
+        ladder = self._ladder()
+        # After a quick look the same bound, and one a little lower, is worth a thorough one.
+        thorough = [bound for bound in ladder if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
+        predictions = [self._predictor.predict(bound) for bound in thorough]
+        affordable = self._affordable(predictions, left)
+        if not affordable and last.quick:
+            predictions = [self._predictor.predict(bound, quick=True) for bound in ladder if bound > last.bound]
+            affordable = self._affordable(predictions, left)
+        if not affordable:
+            self._reason = self._too_much(predictions[0], left) if predictions else _HIGHEST
+            return None
+        chosen = affordable[-1]
+        patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
+        if chosen.seconds > patience and self._goal.time_limit is not None:
+            # A step on the way, if there is time for both.
+            patience = min(patience, left - _MARGIN * chosen.seconds)
+            chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]
+        beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
+        self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
+        return chosen
+
+    def _affordable(self, predictions: list[Prediction], left: float) -> list[Prediction]:
+        """Return the predictions that fit the memory and the time left."""
+        margin = 1.0 if self._goal.time_limit is None else _MARGIN
+        return [
+            prediction
+            for prediction in predictions
+            if prediction.bytes <= self._memory and margin * prediction.seconds <= left
+        ]
+
+    def _too_much(self, prediction: Prediction, left: float) -> str:
+        """Say why a bound is not tried."""
+        if prediction.bytes > self._memory:
+            return (
+                f"{prediction.bound:g} bits would need about {size_in_words(prediction.bytes)} of memory, "
+                f"and {size_in_words(self._memory)} may be used"
+            )
+        time_left = f"{max(left, 0.0):.2g} s were left" if self._goal.time_limit is not None else "ten are usual"
+        return f"{prediction.bound:g} bits would take about {prediction.seconds:.2g} s, and {time_left}"
+
+    def _reason_in_words(self) -> str:
+        """Say why the answer is of its bound."""
+        assert self._best is not None
+        if self._goal.bound is not None and self._goal.time_limit is None:
+            return self._reason
+        bound, last = f"{self._best.bound:g} bits", self._attempts[-1]
+        if self._best.exact:
+            return f"{bound} are enough for an exact answer"
+        reason = self._reason
+        if last.outcome == "out of memory":
+            reason = f"{last.bound:g} bits ran out of memory"
+        elif last.outcome == "stopped":
+            reason = f"the run with {last.bound:g} bits was stopped"
+        answers = sum(attempt.outcome == "answered" for attempt in self._attempts)
+        return f"{bound} gave the {f'best of {answers} answers' if answers > 1 else 'only answer'}; {reason}"
+
+    def _best_in_words(self) -> str:
+        if self._best is None:
+            return ""
+        return f"best so far: {self._best.bound:g} bits, off by about {self._best.error.typical:.1g}"
+
+    def _no_answer(self) -> str:
+        tried = f"; a run with {self._attempts[-1].bound:g} bits was under way" if self._attempts else ""
+        if self._goal.time_limit is not None and self._control.late:
+            return f"no answer within the time limit{tried}"
+        return f"stopped before there was an answer{tried}"
+
+
+def _quality(result: Result) -> tuple[bool, float, float]:
+    """Return a sort key, the best first: exact answers, then small errors; the larger bound among equals."""
+    return (not result.exact, result.error.typical, -result.bound)

@@ -1,0 +1,250 @@
+"""Prediction: what an answer at a bound will cost, from the cliques of the model alone, before any table is filled.
+
+A component that fits the bound costs the tables of its clique tree. One that does not is cut into steps; how many
+tables of which size those have follows, roughly, from how far the cliques of its tree exceed the bound
+(docs/anytime.md has the figures). Speeds are measured when first needed, and what earlier runs of the same model took
+corrects the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.limits import resident_memory
+from ibia.prepare import Problem
+from ibia.tables import Space
+
+__all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
+
+# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
+_ENTRIES_PER_BIT = 1.2
+_CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
+# Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
+# first backward sweep, and in the further sweeps of the one that is kept.
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 12.0, 60.0, 60.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 60.0, 500.0, 100.0
+# Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
+_EXACT_COPIES, _COPIES = 1.5, 3.0
+# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
+_WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
+# An actual time of this many seconds weighs as much as no knowledge at all.
+_DOUBT = 0.02
+# Scopes that are made to measure a machine.
+_SCOPES = 1000
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast this machine is.
+
+    Attributes
+    ----------
+    entry, clique
+        Seconds of processor time per table entry (one multiplication, one sum), and to handle a clique's scope once.
+    byte
+        Seconds by the clock to get a byte of new memory from the system (on virtual machines that can be most of all).
+    waiting
+        How much longer things take by the clock on the wall, because other programs run too.
+    """
+
+    entry: float
+    clique: float
+    byte: float = 0.0
+    waiting: float = 1.0
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an answer will cost.
+
+    Attributes
+    ----------
+    bound
+        Bits of the largest clique.
+    exact
+        Whether the whole model fits.
+    quick
+        Whether only one alternative is to be tried, with one backward sweep.
+    entries
+        Table entries of all steps of one alternative.
+    work
+        Multiplications and sums of entries, in all.
+    graph
+        Cliques handled, in all.
+    bytes
+        Most memory the process will hold.
+    seconds
+        Time.
+    """
+
+    bound: float
+    exact: bool
+    quick: bool
+    entries: float
+    work: float
+    graph: float
+    bytes: float
+    seconds: float
+
+
+def exact_bound(width: float) -> float:
+    """Return a width rounded up to hundredths, as a bound that can be typed; at least the smallest bound, 1."""
+    return max(1.0, math.ceil(round(width * 100, 6)) / 100)
+
+
+class Predictor:
+    """Predicts for one model, and learns from what its runs took.
+
+    Parameters
+    ----------
+    problems
+        The components.
+    speed
+        Of this machine.
+    alternatives
+        Whether several orders are tried for a component that does not fit.
+    """
+
+    def __init__(self, problems: Sequence[Problem], speed: Speed, alternatives: bool = True) -> None:
+        self._components = [_Component.of(problem) for problem in problems]
+        self._speed = speed
+        self._alternatives = alternatives
+        self._learned: list[tuple[float, float]] = []
+        # Later, memory of former runs that was not given back would count twice.
+        self._resident = resident_memory()
+        self.width = max((problem.width for problem in problems), default=0.0)
+
+    @property
+    def exact_bound(self) -> float:
+        """The cheapest bound that the whole model fits."""
+        return exact_bound(self.width)
+
+    @property
+    def lowest_bound(self) -> float:
+        """The lowest bound worth trying: below the largest factor steps need more than they are allowed."""
+        return float(max([2, *(math.ceil(component.largest_factor - 1e-9) for component in self._components)]))
+
+    def predict(self, bound: float, quick: bool = False) -> Prediction:
+        """Return what an answer at that bound will cost.
+
+        Parameters
+        ----------
+        quick
+            Whether only one alternative is to be tried, with one backward sweep.
+        """
+        entries = work = graph = tables = 0.0
+        for component in self._components:
+            costs = component.costs(bound, quick, self._alternatives)
+            entries += costs.entries
+            work += costs.work
+            graph += costs.graph
+            # Components are solved one after the other.
+            tables = max(tables, costs.bytes)
+        seconds = self._seconds(work, graph, tables) * self._correction()
+        exact = bound >= self.width - 1e-9
+        return Prediction(bound, exact, quick, entries, work, graph, self._resident + tables, seconds)
+
+    def learn(self, predicted: Prediction, seconds: float) -> None:
+        """Note how long a predicted run took: later predictions are corrected by it."""
+        expected = self._seconds(predicted.work, predicted.graph, predicted.bytes - self._resident)
+        if expected > 0.0 and seconds > 0.0:
+            self._learned.append((seconds, math.log(seconds / expected)))
+
+    def _seconds(self, work: float, graph: float, tables: float) -> float:
+        speed = self._speed
+        return (work * speed.entry + graph * speed.clique) * speed.waiting + tables * speed.byte
+
+    def _correction(self) -> float:
+        """Return the mean ratio of actual to predicted seconds; long runs tell more than short ones."""
+        weight = _DOUBT + math.fsum(seconds for seconds, _ in self._learned)
+        return math.exp(math.fsum(seconds * logarithm for seconds, logarithm in self._learned) / weight)
+
+
+@dataclass(frozen=True)
+class _Costs:
+    entries: float
+    work: float
+    graph: float
+    bytes: float
+
+
+@dataclass(frozen=True)
+class _Component:
+    """The sizes of a component's cliques, in bits."""
+
+    cliques: NDArray[np.float64]
+    largest_factor: float
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Component:
+        bits = problem.space.bits
+        largest = max((bits(table.scope) for table in problem.factors), default=0.0)
+        return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest)
+
+    def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
+        limit = max(bound, self.largest_factor)
+        excess = np.maximum(self.cliques - limit, 0.0)
+        sizes = np.exp2(np.minimum(self.cliques, limit))
+        if not excess.any():
+            entries = float(sizes.sum())
+            handled = float(self.cliques.size)
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, 8.0 * _EXACT_COPIES * entries)
+        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
+        handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
+        if quick:
+            count, further = 1.0, 0.0
+        else:
+            count = min(max(_FEWEST, math.ceil(_WORK / entries) + 1.0), _MOST) if alternatives else 1.0
+            further = 1.0
+        return _Costs(
+            entries,
+            entries * (count * _FORWARD_PASSES + further * _SWEEP_PASSES),
+            handled * (count * _FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
+            8.0 * _COPIES * entries * min(count, 2.0),
+        )
+
+
+@cache
+def measure_speed() -> Speed:
+    """Measure this machine with a table of medium size, some scopes and new memory (milliseconds, once per process)."""
+    space = Space((2,) * 18)
+    table = space.ones(tuple(range(18)))
+    part = space.ones(tuple(range(0, 18, 2)))
+
+    def tables() -> None:
+        table.multiply_in(part)
+        table.marginal(part.scope)
+
+    def scopes() -> None:
+        for first in range(_SCOPES):
+            tuple(sorted({(first * factor) % 97 for factor in range(12)}))
+
+    entry = _least_seconds(tables) / table.values.size
+    return Speed(entry, _least_seconds(scopes) / _SCOPES, _seconds_of_new_memory())
+
+
+def _seconds_of_new_memory(size: int = 2**22) -> float:
+    """Return the seconds that the system takes to provide a byte."""
+    began = time.perf_counter()
+    with mmap.mmap(-1, size) as memory:
+        for place in range(0, size, mmap.PAGESIZE):
+            memory[place] = 1
+    return (time.perf_counter() - began) / size
+
+
+def _least_seconds(action: Callable[[], object]) -> float:
+    action()
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        action()
+        times.append(time.process_time() - began)
+    return min(times)

@@ -1,0 +1,229 @@
+"""The search for the best answer within time and memory, on a pretended machine with a clock of its own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from ibia import anytime, examples
+from ibia.anytime import Goal, Search
+from ibia.control import Control, Stopped
+from ibia.gauge import ErrorEstimate
+from ibia.pipeline import infer
+from ibia.predict import Prediction
+from ibia.result import Result
+
+TEMPLATE = infer(examples.student(), bound=20)
+
+
+@dataclass
+class Machine:
+    """A pretended model and machine: time doubles with every bit, and predictions are off by a factor.
+
+    It is predictor, engine and clock in one.
+    """
+
+    width: float = 30.0
+    first: float = 0.001
+    off: float = 1.0
+    bytes_per_entry: float = 0.0
+    fails_from: float = math.inf
+    errors: dict[float, float] = field(default_factory=dict)
+    now: float = 100.0
+    control: Control = field(default_factory=Control)
+    correction: float = 1.0
+    seen: list[tuple[float, bool, str]] = field(default_factory=list)
+
+    lowest_bound = 4.0
+
+    @property
+    def exact_bound(self) -> float:
+        return self.width
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def actual(self, bound: float, quick: bool) -> float:
+        return self.first * 2.0 ** (bound - 4.0) * (0.1 if quick else 1.0)
+
+    def predict(self, bound: float, quick: bool = False) -> Prediction:
+        seconds = self.actual(bound, quick) / self.off * self.correction
+        size = self.bytes_per_entry * 2.0**bound
+        return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds)
+
+    def learn(self, predicted: Prediction, seconds: float) -> None:
+        self.correction *= seconds / predicted.seconds
+
+    def answer(self, predicted: Prediction, best: str) -> Result:
+        self.seen.append((predicted.bound, predicted.quick, best))
+        if predicted.bound >= self.fails_from:
+            raise MemoryError
+        self.now += self.actual(predicted.bound, predicted.quick)
+        if self.now > self.control.deadline:
+            self.now = self.control.deadline
+            raise Stopped
+        exact = predicted.exact
+        error = 0.0 if exact else self.errors.get(predicted.bound, 2.0**-predicted.bound)
+        return replace(TEMPLATE, bound=predicted.bound, exact=exact, error=ErrorEstimate(error, 2 * error, ""))
+
+    def search(self, bound: float | None, time_limit: float | None, memory_limit: float | None = None) -> Result:
+        goal = Goal(bound, time_limit, memory_limit, self.now)
+        self.control.memory = goal.memory
+        self.control.deadline = math.inf if time_limit is None else self.now + time_limit
+        return Search(self.answer, self, goal, self.control).run()  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    def make(**figures) -> Machine:
+        made = Machine(**figures)
+        monkeypatch.setattr(anytime, "time", made)
+        monkeypatch.setattr("ibia.control.time", made)
+        monkeypatch.setattr(anytime, "resident_memory", lambda: 0.0)
+        monkeypatch.setattr(anytime, "available_memory", lambda: 2.0**32)
+        return made
+
+    return make
+
+
+def test_a_bound_without_limits_is_taken_as_it_is(machine):
+    made = machine(bytes_per_entry=1e9)
+    result = made.search(20.0, None)
+    assert [attempt.bound for attempt in result.attempts] == [20.0]
+    assert result.bound_reason == "as asked"
+
+
+def test_a_bound_too_large_for_the_memory_is_lowered_and_says_so(machine):
+    result = machine(bytes_per_entry=64.0).search(20.0, None, memory_limit=2.0**22)
+    assert result.bound == 16.0
+    assert "20 bits were asked for" in result.bound_reason
+    assert "16 bits fit the limit of 4 MiB" in result.bound_reason
+
+
+def test_where_nothing_fits_the_smallest_is_tried(machine):
+    result = machine(bytes_per_entry=64.0).search(20.0, None, memory_limit=100.0)
+    assert result.bound == 4.0
+    assert "nothing fits" in result.bound_reason
+
+
+@pytest.mark.parametrize("off", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("limit", [1.0, 10.0, 60.0, 1200.0])
+def test_a_time_limit_is_used_and_kept(machine, off, limit):
+    """Even when predictions are off by three times, the answer is at most a few bits from the best possible."""
+    made = machine(off=off)
+    result = made.search(None, limit)
+    assert made.now <= 100.0 + limit + 1e-9
+    best = max(bound for bound in range(4, 31) if made.actual(bound, False) <= limit)
+    assert best - 3 <= result.bound <= best + 1
+    assert result.attempts[0].quick
+    assert result.attempts[0].seconds <= 0.2 * limit
+    assert sum(attempt.quick for attempt in result.attempts) <= 2
+    assert len(result.attempts) <= 6
+
+
+def test_the_bound_is_the_highest_to_try_within_a_time_limit(machine):
+    result = machine().search(9.5, 1000.0)
+    assert result.bound == 9.5
+    assert "no higher bound" in result.bound_reason
+
+
+def test_an_exact_answer_that_is_cheap_comes_at_once(machine):
+    result = machine(width=10.37).search(None, 60.0)
+    assert [(attempt.bound, attempt.exact) for attempt in result.attempts] == [(10.37, True)]
+    assert "exact" in result.bound_reason
+
+
+def test_an_exact_answer_in_reach_is_gone_for_after_a_quick_one(machine):
+    result = machine(width=17.0).search(None, 12.0)
+    assert result.exact
+    assert [attempt.bound for attempt in result.attempts][-1] == 17.0
+    assert len(result.attempts) == 2
+
+
+def test_memory_stops_the_search_before_time_does(machine):
+    result = machine(bytes_per_entry=64.0).search(None, 1e6, memory_limit=2.0**20)
+    assert result.bound == 14.0
+    assert "memory" in result.bound_reason
+
+
+def test_half_of_the_free_memory_is_the_usual_limit(machine):
+    result = machine(bytes_per_entry=64.0, first=1e-9).search(None, None)
+    assert result.bound == 25.0
+
+
+def test_without_any_limit_an_answer_takes_about_ten_seconds(machine):
+    made = machine(off=2.0)
+    result = made.search(None, None)
+    assert 2.0 < made.now - 100.0 <= 11.0
+    assert len(result.attempts) == 2
+    assert "ten are usual" in result.bound_reason
+
+
+def test_the_answer_with_the_smallest_error_is_kept(machine):
+    result = machine(errors=dict.fromkeys(range(19, 30), 0.5)).search(None, 60.0)
+    assert result.bound == 18.0
+    assert result.attempts[-1].bound == 19.0
+
+
+def test_the_larger_bound_wins_ties(machine):
+    result = machine(errors=dict.fromkeys(range(30), 0.5)).search(None, 60.0)
+    assert result.bound == max(attempt.bound for attempt in result.attempts if attempt.outcome == "answered")
+
+
+def test_running_out_of_memory_costs_the_attempt_and_not_the_answer(machine):
+    result = machine(fails_from=19.0).search(None, 60.0)
+    assert result.bound < 20.0
+    assert result.attempts[-1].outcome == "out of memory"
+    assert "ran out of memory" in result.bound_reason
+
+
+def test_running_out_of_memory_at_once_is_an_error(machine):
+    with pytest.raises(MemoryError):
+        machine(fails_from=0.0).search(12.0, None)
+
+
+def test_no_answer_in_time_is_a_sentence(machine):
+    with pytest.raises(Stopped, match="no answer within the time limit; a run with 4 bits"):
+        machine(first=1000.0).search(None, 1.0)
+
+
+def test_an_attempt_cut_off_is_told(machine):
+    # Everything from 18 bits on takes a hundred times as long as what came before lets expect.
+    made = machine()
+    real_answer = made.answer
+
+    def answer(predicted: Prediction, best: str) -> Result:
+        if predicted.bound >= 18.0:
+            made.now += 99.0 * made.actual(predicted.bound, predicted.quick)
+        return real_answer(predicted, best)
+
+    made.answer = answer  # type: ignore[method-assign]
+    result = made.search(None, 30.0)
+    assert result.attempts[-1].outcome == "stopped"
+    assert result.attempts[-1].error_estimate is None
+    assert "was stopped" in result.bound_reason
+
+
+def test_the_best_so_far_is_told_to_the_next(machine):
+    made = machine()
+    made.search(None, 60.0)
+    assert made.seen[0][2] == ""
+    assert all(best.startswith("best so far: ") for _, _, best in made.seen[1:])
+
+
+def test_a_run_asked_to_stop_returns_the_best_so_far(machine):
+    made = machine()
+    real_answer = made.answer
+
+    def answer(predicted: Prediction, best: str) -> Result:
+        result = real_answer(predicted, best)
+        if len(made.seen) == 2:
+            made.control.stop()
+        return result
+
+    made.answer = answer  # type: ignore[method-assign]
+    result = made.search(None, 1200.0)
+    assert [attempt.outcome for attempt in result.attempts] == ["answered", "stopped"]
+    assert result.bound == result.attempts[0].bound
