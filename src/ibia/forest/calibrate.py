@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Potentials = Mapping[int, Sequence[Table]]
 
-# Products whose smallest entries may fall below e^−600 are made of logarithms instead.
+# Products whose smallest entries may fall below e^−600 are looked at again, and made of logarithms if need be.
 _LONGEST_RANGE = 600.0
 
 
@@ -131,14 +131,13 @@ class _Layout:
             input_scope_starts=input_scope_starts,
             input_scopes=input_scopes,
             inputs=np.array([address_of(table.values) for table in inputs], np.int64),
-            logarithmic=np.array(
-                [math.fsum(table.spread for table in part) > _LONGEST_RANGE for part in tables], np.bool_
-            ),
+            logarithmic=np.zeros(len(walks), np.bool_),
             divisors=np.array([0 if table is None else address_of(table.values) for table in shared], np.int64),
             upward=np.zeros(len(walks), np.int64),
             ratios=np.zeros(len(walks), np.int64),
             downward=np.zeros(len(walks), np.int64),
             scales=np.ones(len(walks)),
+            attenuations=np.zeros(len(walks)),
             beliefs=np.zeros(len(walks), np.int64),
             read_starts=no_reads,
             read_variables=nothing,
@@ -147,6 +146,9 @@ class _Layout:
             sepset_read_variables=nothing,
             sepset_reads=nothing,
         )
+        self._wide = [
+            place for place, part in enumerate(tables) if math.fsum(table.spread for table in part) > _LONGEST_RANGE
+        ]
         # What the addresses of the plan point to.
         self._alive = [inputs, shared]
         self._arenas: list[Array] = []
@@ -195,7 +197,32 @@ class _Layout:
         self._allocate(plan.downward, small)
         plan.ratios[:] = plan.upward
         self._allocate(plan.ratios, small & (plan.divisors != 0))
+        if not self._wide:
+            return self._both_passes()
+        try:
+            log_z = self._both_passes()
+            if self._nothing_lost():
+                return log_z
+        except ZeroMassError:
+            pass
+        plan.logarithmic[self._wide] = True
+        return self._both_passes()
+
+    def _both_passes(self) -> float:
+        self.plan.scales.fill(1.0)
         return self._pass(COLLECT, len(self.order) - 1, -1) + self._pass(DISTRIBUTE, 0, len(self.order))
+
+    def _nothing_lost(self) -> bool:
+        """Tell whether what may have underflowed is too small to matter.
+
+        Entries that vanish from a clique's product are below e^−708. No other table has entries over one, so of the
+        total they are below that over the scales taken out between the clique and its root.
+        """
+        lost = self.plan.attenuations.copy()
+        for place, parent in enumerate(self.plan.parents.tolist()):
+            if parent >= 0:
+                lost[place] += lost[parent]
+        return bool(lost[self._wide].max() < _LONGEST_RANGE)
 
     def _allocate(self, addresses: Integers, chosen: NDArray[np.bool_]) -> None:
         """Give the messages of the chosen edges their places in one array."""

@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     input_starts, input_scope_starts, input_scopes, inputs
         The tables whose product is the clique's potential.
     logarithmic
-        Whether the product of a clique's inputs could underflow.
+        Whether to make the product of a clique's inputs with logarithms, because ordinary numbers could underflow.
     divisors
         The sepset's belief that the inputs contain already.
     upward
@@ -56,6 +56,8 @@ class Plan(NamedTuple):
         `upward` over the divisor: what the parent is multiplied by.
     downward
         What the parent sent: what the clique is multiplied by.
+    attenuations
+        Minus the logarithm of the largest entry of what the clique sent before it was scaled (a root: of its total).
     scales
         What the clique's product is to be divided by beyond that to sum to one.
     beliefs
@@ -84,6 +86,7 @@ class Plan(NamedTuple):
     ratios: Integers
     downward: Integers
     scales: NDArray[np.float64]
+    attenuations: NDArray[np.float64]
     beliefs: Integers
     read_starts: Integers
     read_variables: Integers
@@ -178,7 +181,10 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
     if phase == DISTRIBUTE:
         return False
     message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
-    return not message.max() > 0.0
+    largest = 0.0
+    for i in range(message.size):
+        largest = max(largest, message[i])
+    return not largest > 0.0
 
 
 @_compile
@@ -198,6 +204,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
             return np.nan
         _scale(message, 1.0 / largest)
         plan.scales[clique] = largest
+        plan.attenuations[clique] = -math.log(largest)
         if plan.divisors[clique]:
             divisor = array_at(plan.divisors[clique], message.size)
             ratio = array_at(plan.ratios[clique], message.size)
@@ -209,6 +216,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         if not total > 0.0:
             return np.nan
         scale = 1.0 / total
+        plan.attenuations[clique] = -math.log(total)
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
         child = plan.children[k]
         size = _size(plan, _sepset(plan, child))
@@ -251,8 +259,8 @@ def _read_sepset(plan: Plan, clique: int) -> None:
     cardinalities = np.empty(scope.size, np.int64)
     for axis in range(scope.size):
         cardinalities[axis] = plan.cardinalities[scope[axis]]
-    # As a variable: a literal number would make this a type, and a compilation, of its own.
-    inputs = np.int64(1)
+    # Computed, because a literal number would make this a type, and a compilation, of its own.
+    inputs = addresses.size - (last - first)
     contract(Rows(cardinalities, strides, addresses, sizes, inputs), 0, False, np.empty(0, np.int64), 0, -1)
 
 

@@ -280,7 +280,7 @@ def block_axes(cardinalities: Integers) -> tuple[int, int]:
 
 # Given in full: where it is called with literal numbers, each of them would have a compilation of its own.
 _SIGNATURE = types.float64(
-    types.NamedTuple(
+    types.NamedTuple(  # type: ignore[no-untyped-call]
         [types.int64[::1], types.int64[:, ::1], types.int64[::1], types.int64[::1], types.int64], Rows
     ),
     types.int64,
