@@ -123,7 +123,11 @@ def infer(
     control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
     prepared: list[Prepared] = []
     with control.interruptible():
-        prepared.append(prepare_model(model, check_evidence(model, evidence or {}), control))
+        prepared.append(
+            prepare_model(
+                model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None
+            )
+        )
     if not prepared:
         reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
         raise Stopped(f"{reason}; the model was still being prepared")
@@ -297,13 +301,17 @@ class Prepared:
         )
 
 
-def prepare_model(model: Model, evidence: dict[int, int], control: Control | None = None) -> Prepared:
-    """Simplify a model with its evidence and lay out its components."""
+def prepare_model(
+    model: Model, evidence: dict[int, int], control: Control | None = None, bound: float | None = None
+) -> Prepared:
+    """Simplify a model with its evidence and lay out its components, for one bound or (None) for any."""
     control = Control() if control is None else control
     simplified = simplify(model, evidence)
     cardinalities = [known.size for known in simplified.states]
     problems = []
     for component in simplified.components:
         control.check()
-        problems.append(prepare(component, cardinalities, simplified.structure, control=control))
+        problems.append(
+            prepare(component, cardinalities, simplified.structure, control=control, bound=bound)
+        )
     return Prepared(model, evidence, simplified, tuple(problems), control)

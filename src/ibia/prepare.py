@@ -24,6 +24,8 @@ __all__ = ["Problem", "prepare"]
 # The search for a better tree may take about as long as the tables of the best one so far: an entry costs 16 ns where
 # tables are large and 150 ns or more where they are small, a step of elimination 10 ns.
 _EFFORT = 24.0
+# Where a component fits the bound anyway, more search than this costs more time than its tables.
+_LITTLE_EFFORT = 0.25
 
 
 @dataclass
@@ -94,8 +96,15 @@ def prepare(
     structure: Structure | None,
     restarts: int | None = None,
     control: Control | None = None,
+    bound: float | None = None,
 ) -> Problem:
-    """Number the variables of a component and lay out its tables."""
+    """Number the variables of a component and lay out its tables.
+
+    Parameters
+    ----------
+    bound
+        A tree of at most so many bits will do; None: search for a narrow one whatever it takes.
+    """
     every_scope = component.scopes
     scopes = set(every_scope)
     log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
@@ -103,8 +112,12 @@ def prepare(
     # No tree is narrower than the largest factor.
     least = max(math.fsum(log2[variable] for variable in scope) for scope in scopes)
     attempts = _restarts(count) if restarts is None else restarts
-    tree = triangulate(sorted(scopes), log2, restarts=attempts, good_enough=least, effort=_EFFORT)
+    ordered = sorted(scopes)
+    tree = triangulate(ordered, log2, restarts=attempts, good_enough=least, effort=_LITTLE_EFFORT)
     assert tree is not None
+    if bound is None or tree.width > bound:
+        tree = triangulate(ordered, log2, restarts=attempts, good_enough=least, effort=_EFFORT)
+        assert tree is not None
     number = {variable: place for place, variable in enumerate(tree.order)}
     space = Space(tuple(cardinalities[variable] for variable in tree.order), control)
     merged: dict[Scope, list[int]] = {}
