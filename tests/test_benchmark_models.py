@@ -51,7 +51,7 @@ def run(family: str, name: str, **options) -> tuple[Result, float, float, float]
     ],
 )
 def test_models_that_fit_are_exact(family: str, name: str, most_bits: float, update: str) -> None:
-    result, error, _, log10_z = run(family, name, bound=20, update=update)
+    result, error, _, log10_z = run(family, name, bound=most_bits + 0.01, update=update)
     assert result.exact
     assert result.sequence_length == 1
     assert result.max_clique_bits <= most_bits + 0.01

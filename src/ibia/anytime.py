@@ -104,13 +104,23 @@ class Search:
     def _search(self) -> None:
         goal = self._goal
         if goal.bound is not None and goal.time_limit is None:
-            self._try(self._within_memory(goal.bound))
+            self._answer_asked(goal.bound)
             return
         if not self._try(self._first()):
             return
         while (following := self._next()) is not None:
             if not self._try(following) or goal.time_limit is None:
                 return
+
+    def _answer_asked(self, bound: float) -> None:
+        """Answer at the bound asked for, or at the highest one below that memory allows."""
+        predicted = self._within_memory(bound)
+        while not self._try(predicted) and self._attempts[-1].outcome == "out of memory":
+            lower = [other for other in self._ladder() if other < predicted.bound]
+            if not lower:
+                return
+            self._reason = f"{predicted.bound:g} bits ran out of memory ({size_in_words(self._memory)} may be used)"
+            predicted = self._predictor.predict(lower[-1])
 
     def _try(self, predicted: Prediction) -> bool:
         """Run an attempt and keep its answer if it is the best; return whether it is worth while to go on."""

@@ -32,6 +32,7 @@ from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
+from ibia.tables.memory import limit_memory
 
 __all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
 
@@ -120,6 +121,7 @@ def infer(
     control = Control() if control is None else control
     control.threads = usable_cores() if threads is None else check_threads(threads)
     control.memory = goal.memory
+    limit_memory(control.memory)
     control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
     prepared: list[Prepared] = []
     with control.interruptible():

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
 from ibia.prepare import Problem
+from ibia.sequence import KEPT_BYTES
 from ibia.tables import Space
 
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
@@ -31,8 +32,11 @@ _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # first backward sweep, and in the further sweeps of the one that is kept.
 _EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 12.0, 60.0, 60.0
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 60.0, 500.0, 100.0
-# Copies of all tables in memory: of an exact run, of the kept and of the running alternative.
-_EXACT_COPIES, _COPIES = 1.5, 3.0
+# Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
+_EXACT_PART = 0.5
+# Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
+# of their own, in so many copies.
+_COPIES, _KEPT_COPIES = 1.25, 2.0
 # How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
@@ -182,12 +186,15 @@ class _Component:
 
     cliques: NDArray[np.float64]
     largest_factor: float
+    messages: float
 
     @classmethod
     def of(cls, problem: Problem) -> _Component:
         bits = problem.space.bits
         largest = max((bits(table.scope) for table in problem.factors), default=0.0)
-        return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest)
+        members = [frozenset(clique) for clique in problem.tree.cliques]
+        shared = math.fsum(2.0 ** bits(members[first] & members[second]) for first, second in problem.tree.edges)
+        return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest, shared)
 
     def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
         limit = max(bound, self.largest_factor)
@@ -196,7 +203,8 @@ class _Component:
         if not excess.any():
             entries = float(sizes.sum())
             handled = float(self.cliques.size)
-            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, 8.0 * _EXACT_COPIES * entries)
+            held = 8.0 * (2.0 * self.messages + _EXACT_PART * float(sizes.max()))
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
         handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
         if quick:
@@ -208,7 +216,7 @@ class _Component:
             entries,
             entries * (count * _FORWARD_PASSES + further * _SWEEP_PASSES),
             handled * (count * _FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
-            8.0 * _COPIES * entries * min(count, 2.0),
+            8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
         )
 
 

@@ -21,12 +21,12 @@ from ibia.steps.loss import loss_rule
 from ibia.steps.reduced import ReducedTrees, message_number
 from ibia.tables import Scope, Space, Table
 
-__all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
+__all__ = ["KEPT_BYTES", "Messages", "Settings", "Step", "forward", "message_number"]
 
 _EPSILON = 1e-9
 # Tables of steps are kept for the way back while they take no more than this; others are computed again
 # (docs/decisions.md).
-_KEPT_BYTES = 2.0**30
+KEPT_BYTES = 2.0**30
 _KEPT_SHARE = 0.25
 # A step makes room for the next factor, and for one more for every so many cliques, so that the number of steps does
 # not grow with the size of the model.
@@ -164,7 +164,7 @@ def keep_within(steps: list[Step], space: Space) -> None:
 
     The way back starts at the last step, so the first ones are needed last.
     """
-    allowed = min(_KEPT_BYTES, _KEPT_SHARE * space.control.memory)
+    allowed = min(KEPT_BYTES, _KEPT_SHARE * space.control.memory)
     steps[-1].measure()
     held = sum(step.bytes for step in steps)
     for step in steps[:-1]:

@@ -433,21 +433,21 @@ def grow(
         part = range(position, min(position + size, len(remaining)))
         position = part.stop
         before = len(deferred)
-        waiting = _clusters(growth, remaining, part, children)[::-1]
+        waiting = [list(part)]
         while waiting:
-            cluster = waiting.pop()
-            free = next((at for at, n in enumerate(cluster) if not withheld.isdisjoint(remaining[n][1])), len(cluster))
+            some = waiting.pop()
+            free = next((at for at, n in enumerate(some) if not withheld.isdisjoint(remaining[n][1])), len(some))
             if free == 0:
-                defer(cluster[0])
-                if len(cluster) > 1:
-                    waiting.append(cluster[1:])
-            elif free < len(cluster):
-                waiting += [cluster[free:], cluster[:free]]
-            elif not growth.try_add([remaining[number] for number in cluster], bound, restarts):
-                if len(cluster) == 1:
-                    defer(cluster[0])
+                defer(some[0])
+                if len(some) > 1:
+                    waiting.append(some[1:])
+            elif free < len(some):
+                waiting += [some[free:], some[:free]]
+            elif not growth.try_add([remaining[number] for number in some], bound, restarts):
+                if len(some) == 1:
+                    defer(some[0])
                 else:
-                    waiting += [cluster[len(cluster) // 2 :], cluster[: len(cluster) // 2]]
+                    waiting += [some[len(some) // 2 :], some[: len(some) // 2]]
         # Where most fail, they fail sooner one by one.
         failures = len(deferred) - before
         if 4 * failures > len(part):
@@ -455,40 +455,3 @@ def grow(
         elif not failures:
             size = min(2 * size, batch)
     return [remaining[number] for number in sorted(deferred)] + remaining[position:]
-
-
-def _clusters(
-    growth: Growth,
-    remaining: list[tuple[int, Scope]],
-    part: range,
-    children: list[frozenset[int]] | None,
-) -> list[list[int]]:
-    """Split a part of the factors into those that have to do with each other: so do their regions.
-
-    Factors belong together if their regions share a clique, if they share a variable that is new, or, in topological
-    order, one that one of them is the distribution of.
-    """
-    if len(part) == 1:
-        return [list(part)]
-    owned = {variable for number in part for variable in children[remaining[number][0]]} if children else set()
-    leader = {number: number for number in part}
-
-    def find(number: int) -> int:
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
-
-    first: dict[int, int] = {}
-    for number in part:
-        scope = remaining[number][1]
-        keys = [-1 - variable for variable in scope if variable in owned or variable not in growth.holders]
-        if growth.clique_with(scope) is None:
-            keys += growth.region([scope])
-        for key in keys:
-            one, other = find(first.setdefault(key, number)), find(number)
-            leader[max(one, other)] = min(one, other)
-    clusters: dict[int, list[int]] = {}
-    for number in part:
-        clusters.setdefault(find(number), []).append(number)
-    return list(clusters.values())

@@ -6,13 +6,16 @@ sizes again and again. An array from here gives its memory back when the last vi
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["address_of", "allocate", "allocate_unset", "release_all"]
+from ibia.limits import resident_memory
+
+__all__ = ["address_of", "allocate", "allocate_unset", "limit_memory", "release_all"]
 
 Array = NDArray[np.float64]
 
@@ -21,9 +24,13 @@ _SMALLEST = 2**15
 # Bytes kept for further use at most; beyond that, what was given back first goes to the system.
 _KEPT = 2**29
 
+# New arrays of this many entries on are weighed against the limit before they are made.
+_WEIGHED = 2**17
+
 _free: dict[int, list[Array]] = {}
 _given_back: deque[int] = deque()
 _kept = 0
+_limit = math.inf
 
 
 class _Lease:
@@ -68,8 +75,23 @@ def allocate_unset(size: int) -> Array:
         memory = found.pop()
         _kept -= memory.nbytes
     else:
+        if capacity >= _WEIGHED and _limit < math.inf:
+            _weigh(8 * capacity)
         memory = np.empty(capacity)
     return np.asarray(_Lease(memory, size))
+
+
+def limit_memory(limit: float) -> None:
+    """Let no large array be made that would take the process beyond so many bytes of resident memory."""
+    global _limit
+    _limit = limit
+
+
+def _weigh(size: int) -> None:
+    if resident_memory() + size > _limit:
+        release_all()
+        if resident_memory() + size > _limit:
+            raise MemoryError
 
 
 def allocate(size: int, value: float) -> Array:
