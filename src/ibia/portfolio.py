@@ -1,9 +1,9 @@
 """The portfolio: solve one component by the best of a few alternatives.
 
 How a component is cut into steps (the order of its factors, how far cliques are reduced) decides the error, and nobody
-can tell beforehand which way is best. After one backward sweep one can: the way whose neighbouring steps agree best is
-finished, the others are dropped. How many are tried depends on what they cost, counted in table entries, so that the
-same input always gives the same answer.
+can tell beforehand which way is best. After one backward sweep one can: ways whose neighbouring steps agree much worse
+than those of the best are dropped, the others are finished, and their answers weigh by that agreement. How many are
+tried depends on what they cost, counted in table entries, so that the same input always gives the same answer.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ibia.backward.links import update_by_links
 from ibia.backward.posterior import Posterior
@@ -27,6 +29,11 @@ __all__ = ["Backward", "Solved", "solve"]
 _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
+# Alternatives whose steps disagree more than so many times as much as those of the best are dropped; the others weigh
+# as their disagreement to this negative power.
+_WORTH_FINISHING = 3.0
+_SHARPNESS = 3.0
+_NEGLIGIBLE = 1e-9
 _EPSILON = 1e-9
 
 
@@ -87,8 +94,8 @@ def solve(
         posterior = update_by_links(problem, steps, backward.threshold, _barren(problem, name))
         # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
         return _solved(posterior, steps, name, _nothing_lost(steps) and len(steps) == 1)
-    best: Sweeper | None = None
-    best_name, least, work = "", math.inf, 0.0
+    answers: list[Solved] = []
+    least, work = math.inf, 0.0
     for number, (name, variant, attempt) in enumerate(_alternatives(problem, settings, order)):
         if number >= _FEWEST and work > _WORK:
             break
@@ -96,13 +103,32 @@ def solve(
         work += math.fsum(step.entries for step in steps)
         sweeper = Sweeper(problem, steps, settings.bound, _barren(problem, name))
         exact = _nothing_lost(steps)
-        inconsistency = sweeper.first(math.inf if exact else least)
-        if best is None or exact or inconsistency < least:
-            best, best_name, least = sweeper, name, inconsistency
+        first = sweeper.first(math.inf if exact else _WORTH_FINISHING * least)
         if exact:
-            break
-    assert best is not None
-    return _solved(best.run(backward.sweeps), best.steps, best_name, _nothing_lost(best.steps))
+            return _solved(sweeper.run(backward.sweeps), steps, name, exact)
+        if first < math.inf:
+            answers.append(_solved(sweeper.run(backward.sweeps), steps, name, exact))
+            least = min(least, first)
+    return _combined(answers)
+
+
+def _combined(answers: list[Solved]) -> Solved:
+    """Return the mean of answers, weighted by how well their steps agreed after one sweep; in all else the best one.
+
+    Answers whose steps agree about equally well are off in different directions, so their mean is better than any.
+    """
+    best = min(answers, key=lambda answer: answer.posterior.inconsistencies[0])
+    worst_weighed = _WORTH_FINISHING * best.posterior.inconsistencies[0]
+    weighed = [answer for answer in answers if answer.posterior.inconsistencies[0] <= worst_weighed]
+    weights = np.array([max(answer.posterior.inconsistencies[0], _NEGLIGIBLE) ** -_SHARPNESS for answer in weighed])
+    weights /= weights.sum()
+    posteriors = [answer.posterior for answer in weighed]
+    marginals = {
+        variable: weights @ np.array([posterior.marginals[variable] for posterior in posteriors])
+        for variable in best.posterior.marginals
+    }
+    log_z = math.fsum(weight * posterior.log_z for weight, posterior in zip(weights, posteriors, strict=True))
+    return replace(best, posterior=replace(best.posterior, marginals=marginals, log_z=log_z))
 
 
 def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[tuple[str, int, Settings]]:

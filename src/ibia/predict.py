@@ -29,7 +29,7 @@ __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 _ENTRIES_PER_BIT = 1.2
 _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
-# first backward sweep, and in the further sweeps of the one that is kept.
+# first backward sweep, and in its further sweeps.
 _EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 12.0, 60.0, 60.0
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 60.0, 500.0, 100.0
 # Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
@@ -214,8 +214,8 @@ class _Component:
             further = 1.0
         return _Costs(
             entries,
-            entries * (count * _FORWARD_PASSES + further * _SWEEP_PASSES),
-            handled * (count * _FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
+            entries * count * (_FORWARD_PASSES + further * _SWEEP_PASSES),
+            handled * count * (_FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
             8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
         )
 
