@@ -94,7 +94,7 @@ def test_infer_writes_all_three_files(run, grid_file, tmp_path):
     out, pr, data = tmp_path / "a.MAR", tmp_path / "a.PR", tmp_path / "a.json"
     code, _, complaint = run("infer", grid_file, "--bound", 20, "--out", out, "--pr", pr, "--json", data)
     assert (code, complaint) == (0, "")
-    expected = ibia.infer(ibia.read(grid_file))
+    expected = ibia.infer(ibia.read(grid_file), bound=20)
     answer = json.loads(data.read_text())
     assert answer.keys() >= CONTRACT
     assert answer["exact"] is True

@@ -25,7 +25,7 @@ __all__ = ["Problem", "prepare"]
 # tables are large and 150 ns or more where they are small, a step of elimination 10 ns.
 _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
-_LITTLE_EFFORT = 0.25
+_LITTLE_EFFORT = 0.1
 
 
 @dataclass
