@@ -22,6 +22,8 @@ __all__ = ["Sweeper"]
 
 # Steps that agree to this need no further sweep.
 _AGREEMENT = 1e-7
+# Nor do those that agree so much better than after the first sweep: what is left of the error is the loss.
+_ENOUGH = 0.03
 # When the inconsistency fails to halve, the next messages move only this part of the way.
 _DAMPING = 0.7
 # A joint query may need this many bits beyond the bound.
@@ -71,7 +73,7 @@ class Sweeper:
         risen = 0
         while (
             len(self.inconsistencies) < sweeps
-            and self.inconsistencies[-1] > _AGREEMENT
+            and self.inconsistencies[-1] > max(_AGREEMENT, _ENOUGH * self.inconsistencies[0])
             and risen < 2
             and self._informed > 0
         ):
