@@ -109,7 +109,10 @@ def infer(
     Stopped
         The time is up, or `control` was stopped, before there was any answer.
     """
-    started, processor = time.monotonic(), time.process_time()
+    started = time.monotonic()
+    searching = bound is None or time_limit is not None
+    # Asking for it takes longer than small models do, and only a search needs to know.
+    processor = time.process_time() if searching else 0.0
     choices = Choices(reduce, loss, update, order, sweeps, threshold, check)
     choices.validate(bound)
     goal = Goal(
@@ -139,9 +142,11 @@ def infer(
         return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
 
     alternatives = order == "auto" and update == "sweeps"
-    speed = replace(measure_speed(), waiting=_waiting(time.monotonic() - started, time.process_time() - processor))
+    speed = measure_speed()
+    if searching:
+        waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
+        speed = replace(speed, waiting=waiting)
     predictor = Predictor(ready.problems, speed, alternatives)
-    searching = bound is None or time_limit is not None
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
     result = Search(answer, predictor, goal, control).run()
