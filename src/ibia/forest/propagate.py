@@ -9,13 +9,13 @@ down only where a belief is wanted. Large cliques are left to the caller, who ma
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.tables.contract import LARGE, MERGING, Rows, array_at, contract, contract_logarithms, merge_inputs, strides_of
+from ibia.tables.contract import LARGE, MERGING, Rows, array_at, contract_logarithms, contract_whole, merge_inputs, strides_of
 
 __all__ = ["COLLECT", "DISTRIBUTE", "Plan", "clear", "finish", "propagate", "rows_of", "smallest_holders", "vanished"]
 
@@ -28,7 +28,15 @@ _SAFE = 1e-100
 # Entries after which the caller gets a chance to look at the clock.
 _WORK = 2**26
 
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+_OPTIONS: dict[str, Any] = {
+    "fastmath": {"reassoc", "contract", "nsz"},
+    "error_model": "numpy",
+    "nogil": True,
+    "no_cfunc_wrapper": True,
+}
+_compile = numba.njit(cache=True, **_OPTIONS)
+# Parts of compiled functions, put in the place of the call: a plan takes long to hand over, and to compile for it.
+_inside = numba.njit(inline="always", **_OPTIONS)
 
 
 class Plan(NamedTuple):
@@ -96,7 +104,7 @@ class Plan(NamedTuple):
     sepset_reads: Integers
 
 
-@_compile
+@_inside
 def _size(plan: Plan, variables: Integers) -> int:
     size = 1
     for k in range(variables.size):
@@ -104,61 +112,59 @@ def _size(plan: Plan, variables: Integers) -> int:
     return size
 
 
-@_compile
+@_inside
 def _sepset(plan: Plan, clique: int) -> Integers:
     return plan.sepsets[plan.sepset_starts[clique] : plan.sepset_starts[clique + 1]]
+
+
+@_inside
+def _table(plan: Plan, clique: int, phase: int, row: int) -> tuple[Integers, int]:
+    """Return the variables and the address of a table of a clique's contraction.
+
+    In turn: inputs, messages of the children, message of or to the parent, then messages to the children, marginals.
+    """
+    if row < plan.input_starts[clique + 1] - plan.input_starts[clique]:
+        k = plan.input_starts[clique] + row
+        return plan.input_scopes[plan.input_scope_starts[k] : plan.input_scope_starts[k + 1]], plan.inputs[k]
+    row -= plan.input_starts[clique + 1] - plan.input_starts[clique]
+    children = plan.child_starts[clique + 1] - plan.child_starts[clique]
+    addresses, edge = plan.ratios, clique
+    if row >= children:
+        row -= children
+        if plan.parents[clique] >= 0:
+            row -= 1
+        if row >= children:
+            k = plan.read_starts[clique] + row - children
+            return plan.read_variables[k : k + 1], plan.reads[k]
+        addresses = plan.downward if row >= 0 or phase == DISTRIBUTE else plan.upward
+    if row >= 0:
+        edge = plan.children[plan.child_starts[clique] + row]
+    return plan.sepsets[plan.sepset_starts[edge] : plan.sepset_starts[edge + 1]], addresses[edge]
 
 
 @_compile
 def rows_of(plan: Plan, clique: int, phase: int) -> Rows:
     """Return the contraction of a clique in one of the two phases."""
     scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-    first_input, last_input = plan.input_starts[clique], plan.input_starts[clique + 1]
-    first_child, last_child = plan.child_starts[clique], plan.child_starts[clique + 1]
-    first_read, last_read = plan.read_starts[clique], plan.read_starts[clique + 1]
-    has_parent = plan.parents[clique] >= 0
-    inputs = last_input - first_input + last_child - first_child
+    children = plan.child_starts[clique + 1] - plan.child_starts[clique]
+    inputs = plan.input_starts[clique + 1] - plan.input_starts[clique] + children
+    outputs = 1 if plan.parents[clique] >= 0 else 0
     if phase == DISTRIBUTE:
-        inputs += has_parent
-        outputs = last_child - first_child + last_read - first_read
-    else:
-        outputs = 1 if has_parent else 0
+        inputs += outputs
+        outputs = children + plan.read_starts[clique + 1] - plan.read_starts[clique]
     strides = np.empty((inputs + outputs, scope.size), np.int64)
     addresses = np.empty(inputs + outputs, np.int64)
     sizes = np.empty(inputs + outputs, np.int64)
-    row = 0
-    for k in range(first_input, last_input):
-        table = plan.input_scopes[plan.input_scope_starts[k] : plan.input_scope_starts[k + 1]]
+    for row in range(inputs + outputs):
+        table, addresses[row] = _table(plan, clique, phase, row)
         sizes[row] = strides_of(scope, table, plan.cardinalities, strides[row])
-        addresses[row] = plan.inputs[k]
-        row += 1
-    for k in range(first_child, last_child):
-        child = plan.children[k]
-        sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
-        addresses[row] = plan.ratios[child]
-        row += 1
-    if has_parent:
-        sizes[row] = strides_of(scope, _sepset(plan, clique), plan.cardinalities, strides[row])
-        addresses[row] = plan.downward[clique] if phase == DISTRIBUTE else plan.upward[clique]
-        row += 1
-    if phase == DISTRIBUTE:
-        for k in range(first_child, last_child):
-            child = plan.children[k]
-            sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
-            addresses[row] = plan.downward[child]
-            row += 1
-        for k in range(first_read, last_read):
-            variable = plan.read_variables[k : k + 1]
-            sizes[row] = strides_of(scope, variable, plan.cardinalities, strides[row])
-            addresses[row] = plan.reads[k]
-            row += 1
     cardinalities = np.empty(scope.size, np.int64)
     for axis in range(scope.size):
         cardinalities[axis] = plan.cardinalities[scope[axis]]
     return Rows(cardinalities, strides, addresses, sizes, inputs)
 
 
-@_compile
+@_inside
 def clear(rows: Rows) -> None:
     """Set all outputs of a contraction to zero."""
     for t in range(rows.inputs, rows.addresses.size):
@@ -167,7 +173,7 @@ def clear(rows: Rows) -> None:
             table[i] = 0.0
 
 
-@_compile
+@_inside
 def _scale(table: NDArray[np.float64], factor: float) -> None:
     for i in range(table.size):
         table[i] *= factor
@@ -240,7 +246,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     return math.log(total) if plan.parents[clique] < 0 else 0.0
 
 
-@_compile
+@_inside
 def _read_sepset(plan: Plan, clique: int) -> None:
     first, last = plan.sepset_read_starts[clique], plan.sepset_read_starts[clique + 1]
     if first == last:
@@ -259,9 +265,7 @@ def _read_sepset(plan: Plan, clique: int) -> None:
     cardinalities = np.empty(scope.size, np.int64)
     for axis in range(scope.size):
         cardinalities[axis] = plan.cardinalities[scope[axis]]
-    # Computed, because a literal number would make this a type, and a compilation, of its own.
-    inputs = addresses.size - (last - first)
-    contract(Rows(cardinalities, strides, addresses, sizes, inputs), 0, False, np.empty(0, np.int64), 0, -1)
+    contract_whole(Rows(cardinalities, strides, addresses, sizes, np.int64(1)), 0, 0)
 
 
 @_compile
@@ -273,7 +277,6 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
     log_scale = 0.0
     step = -1 if phase == COLLECT else 1
     clique = start
-    no_axes = np.empty(0, np.int64)
     work = 0
     while clique != stop and work < _WORK:
         scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
@@ -294,11 +297,11 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
         if not plan.logarithmic[clique]:
             if size >= MERGING:
                 fewer, arena = merge_inputs(rows)
-                total = contract(fewer, product, total_wanted, no_axes, 0, -1)
+                total = contract_whole(fewer, product, total_wanted)
                 # Alive until here: the contraction knows it by its address only.
                 total += 0.0 * arena.size
             else:
-                total = contract(rows, product, total_wanted, no_axes, 0, -1)
+                total = contract_whole(rows, product, total_wanted)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
             clear(rows)
             total, logarithm = contract_logarithms(rows, product)

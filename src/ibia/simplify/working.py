@@ -28,7 +28,7 @@ Indices = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 # Arithmetic is that of IEEE throughout: whether a table is a product is a matter of its last digits.
-compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
+compiled = numba.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
 # For parts of compiled functions: put in their place, which compiles faster than a call.
 compiled_inside = numba.njit(inline="always")
 

@@ -7,6 +7,7 @@ loops over entries. Arrays are flat float64; partners are found through the inde
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numba
 import numpy as np
@@ -38,9 +39,15 @@ Low = NDArray[np.uint32]
 TINY = 1e-200
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
+_FAST = {"reassoc", "contract", "nsz"}
+_compile = numba.njit(cache=True, fastmath=_FAST, **_OPTIONS)
+# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
+_compile_part = numba.njit(fastmath=_FAST, no_cpython_wrapper=True, **_OPTIONS)
 # A function called from a compiled one inherits its options unless it says otherwise.
-_compile_strictly = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=True)
+_compile_part_strictly = numba.njit(fastmath=False, no_cpython_wrapper=True, **_OPTIONS)
+# Small ones are put in the place of the call, which compiles faster than a function.
+_inside = numba.njit(inline="always", fastmath=_FAST, **_OPTIONS)
 
 
 @_compile
@@ -258,7 +265,7 @@ _MAGIC_VALUE = float(2**52 + 1024)
 _BLOCK = 1024
 
 
-@_compile
+@_inside
 def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponents: NDArray[np.uint64]) -> None:
     for i in range(bits.size):
         shifted = bits[i] - _LOW
@@ -266,7 +273,7 @@ def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponen
         exponents[i] = ((shifted + _BIAS) >> np.uint64(52)) | _MAGIC
 
 
-@_compile_strictly
+@_compile_part_strictly
 def _logarithms(mantissas: Array, exponents: Array) -> None:
     """Replace mantissas by logarithms: e ln 2 + 2 artanh((m − 1) / (m + 1)), as a series."""
     for i in range(mantissas.size):
@@ -279,7 +286,7 @@ def _logarithms(mantissas: Array, exponents: Array) -> None:
         mantissas[i] = exponent * 0.6931471805599453 + 2.0 * ratio * series
 
 
-@_compile
+@_inside
 def _dot(table: Array, other: Array) -> float:
     result = 0.0
     for i in range(table.size):
@@ -287,7 +294,7 @@ def _dot(table: Array, other: Array) -> float:
     return result
 
 
-@_compile
+@_compile_part
 def _block_entropy(values: Array, scratch: NDArray[np.uint64]) -> float:
     """Return −Σ x ln x over at most a block of entries; `scratch` has room for two blocks."""
     mantissas, exponents = scratch[:_BLOCK], scratch[_BLOCK:]
@@ -330,7 +337,9 @@ def entropy_without(table: Array, states: int, inner: int) -> float:
             for start in range(outer, outer + inner, _BLOCK):
                 length = min(_BLOCK, outer + inner - start)
                 part = buffer[:length]
-                part[:] = table[start : start + length]
+                first = table[start : start + length]
+                for i in range(length):
+                    part[i] = first[i]
                 for state in range(1, states):
                     other = table[start + state * inner : start + state * inner + length]
                     for i in range(length):
