@@ -35,6 +35,8 @@ _OPTIONS: dict[str, Any] = {
     "no_cfunc_wrapper": True,
 }
 _compile = numba.njit(cache=True, **_OPTIONS)
+# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
+_compile_part = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
 # Parts of compiled functions, put in the place of the call: a plan takes long to hand over, and to compile for it.
 _inside = numba.njit(inline="always", **_OPTIONS)
 
@@ -173,8 +175,9 @@ def clear(rows: Rows) -> None:
             table[i] = 0.0
 
 
-@_inside
+@_compile_part
 def _scale(table: NDArray[np.float64], factor: float) -> None:
+    """Multiply a table; a function of its own, or the division that gives the factor would move into the loop."""
     for i in range(table.size):
         table[i] *= factor
 

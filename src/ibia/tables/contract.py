@@ -42,6 +42,7 @@ __all__ = [
 ]
 
 Integers = NDArray[np.int64]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 # Entries of a block: the buffer and the offsets of a few tables fit the first-level cache.
 BLOCK = 1024
@@ -80,7 +81,7 @@ class Rows(NamedTuple):
     """
 
     cardinalities: Integers
-    strides: Integers
+    strides: Matrix
     addresses: Integers
     sizes: Integers
     inputs: int
