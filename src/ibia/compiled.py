@@ -6,16 +6,20 @@ this compiles everything (``python -m ibia.compiled``), for instance when an ima
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import subprocess
 import sys
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["ENTRIES", "compile_kernels", "kernels_compiled", "signature"]
+__all__ = ["ENTRIES", "compile_kernels", "entry", "inside", "kernels_compiled", "part", "signature"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _SOURCE = Path(__file__).parent / "tables" / "kernels.py"
 _BACKWARDS = "--backwards"
@@ -50,6 +54,28 @@ ENTRIES = {
 }
 
 
+def entry(**options: Any) -> Callable[[Function], Function]:
+    """Return the decorator of a compiled function that is called from outside and kept in the cache."""
+    return _decorator(cache=True, **options)
+
+
+def part(**options: Any) -> Callable[[Function], Function]:
+    """Return the decorator of a function that only compiled ones call: no wrapper, and no file of its own."""
+    return _decorator(no_cpython_wrapper=True, **options)
+
+
+def inside(**options: Any) -> Callable[[Function], Function]:
+    """Return the decorator of a function that is put in the place of its calls, which compiles faster than a call."""
+    return _decorator(inline="always", **options)
+
+
+def _decorator(**options: Any) -> Callable[[Function], Function]:
+    import numba
+
+    decorate: Any = numba.njit
+    return decorate(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)  # type: ignore[no-any-return]
+
+
 def compile_kernels() -> None:
     """Compile everything that is not in the compiler's cache yet, in two processes.
 
@@ -70,11 +96,40 @@ def compile_kernels() -> None:
         other.wait()
 
 
-def _compile(modules: Iterator[str] | Mapping[str, tuple[str, ...]], step: int = 1) -> None:
-    for module in modules:
-        for name in ENTRIES[module][::step]:
-            function = getattr(importlib.import_module(module), name)
-            function.compile(signature(function.py_func))
+def _compile(modules: Iterable[str], step: int = 1) -> None:
+    with _hurried_compiler():
+        for module in modules:
+            for name in ENTRIES[module][::step]:
+                function = getattr(importlib.import_module(module), name)
+                function.compile(signature(function.py_func))
+
+
+@contextmanager
+def _hurried_compiler() -> Iterator[None]:
+    """Spare the compiler what takes a quarter of its time: collecting garbage, and comparing its own options.
+
+    It compares them whenever it looks up a type, one by one and through properties. What was set says the same; at
+    worst something is looked up in vain.
+    """
+    from numba.core import compiler
+
+    options: Any = compiler.Flags
+    usual = options.__eq__, options.__hash__
+    # The same for all: only names go into it.
+    number = hash(options())
+    replaced = hasattr(options(), "_values")
+    collecting = gc.isenabled()
+    gc.disable()
+    if replaced:
+        options.__eq__ = lambda one, other: type(one) is type(other) and one._values == other._values
+        options.__hash__ = lambda _: number
+    try:
+        yield
+    finally:
+        if replaced:
+            options.__eq__, options.__hash__ = usual
+        if collecting:
+            gc.enable()
 
 
 def signature(function: Any) -> tuple[Any, ...]:

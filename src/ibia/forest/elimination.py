@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
+
 __all__ = ["Elimination", "Graph", "eliminate", "missing_edges"]
 
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-_compile = numba.njit(cache=True, **_OPTIONS)
-# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
-_compile_part = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
-# Those called from one place are put there, which compiles faster than a function.
-_inside = numba.njit(inline="always", **_OPTIONS)
+_compile = entry()
+_compile_part = part()
+_inside = inside()
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -368,7 +366,8 @@ def _find_gaps(
 ) -> tuple[int, int]:
     """Find all pairs of `members` that are not joined; return how many other vertices that touches, and the work."""
     # Of a type that says nothing of its value: literal numbers have a compilation of their own.
-    number, work = np.int64(0), 0
+    number: Any = np.int64(0)
+    work = 0
     for k in range(members.size):
         one = members[k]
         # A list much longer than this clique belongs to a hub.
@@ -474,7 +473,8 @@ def eliminate(
     cliques = np.empty(used // 2 + 2 * count, np.int64)
     width, size, work = 0.0, 0.0, used + count
     # Of a type that says nothing of their values: literal numbers have a compilation of their own.
-    top, stamp = np.int64(0), np.int64(0)
+    top: Any = np.int64(0)
+    stamp: Any = np.int64(0)
     # Whether all that is left is one clique: then nothing changes any more, not even the order of the queue.
     complete = False
     for step in range(count):

@@ -9,13 +9,22 @@ down only where a belief is wanted. Large cliques are left to the caller, who ma
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.tables.contract import LARGE, MERGING, Rows, array_at, contract_logarithms, contract_whole, merge_inputs, strides_of
+from ibia.compiled import entry, inside, part
+from ibia.tables.contract import (
+    LARGE,
+    MERGING,
+    Rows,
+    array_at,
+    contract_logarithms,
+    contract_whole,
+    merge_inputs,
+    strides_of,
+)
 
 __all__ = ["COLLECT", "DISTRIBUTE", "Plan", "clear", "finish", "propagate", "rows_of", "smallest_holders", "vanished"]
 
@@ -28,17 +37,10 @@ _SAFE = 1e-100
 # Entries after which the caller gets a chance to look at the clock.
 _WORK = 2**26
 
-_OPTIONS: dict[str, Any] = {
-    "fastmath": {"reassoc", "contract", "nsz"},
-    "error_model": "numpy",
-    "nogil": True,
-    "no_cfunc_wrapper": True,
-}
-_compile = numba.njit(cache=True, **_OPTIONS)
-# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
-_compile_part = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
-# Parts of compiled functions, put in the place of the call: a plan takes long to hand over, and to compile for it.
-_inside = numba.njit(inline="always", **_OPTIONS)
+_FAST = {"reassoc", "contract", "nsz"}
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 
 
 class Plan(NamedTuple):
@@ -107,16 +109,21 @@ class Plan(NamedTuple):
 
 
 @_inside
-def _size(plan: Plan, variables: Integers) -> int:
+def _size(plan: Plan, clique: int) -> int:
+    """Return the number of entries of a clique's product."""
     size = 1
-    for k in range(variables.size):
-        size *= plan.cardinalities[variables[k]]
+    for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):
+        size *= plan.cardinalities[plan.scopes[k]]
     return size
 
 
 @_inside
-def _sepset(plan: Plan, clique: int) -> Integers:
-    return plan.sepsets[plan.sepset_starts[clique] : plan.sepset_starts[clique + 1]]
+def _sepset_size(plan: Plan, clique: int) -> int:
+    """Return the number of entries of the message between a clique and its parent."""
+    size = 1
+    for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
+        size *= plan.cardinalities[plan.sepsets[k]]
+    return size
 
 
 @_inside
@@ -189,7 +196,7 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
         return not total > 0.0
     if phase == DISTRIBUTE:
         return False
-    message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+    message = array_at(plan.upward[clique], _sepset_size(plan, clique))
     largest = 0.0
     for i in range(message.size):
         largest = max(largest, message[i])
@@ -205,7 +212,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     if phase == COLLECT:
         if plan.parents[clique] < 0:
             return 0.0
-        message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+        message = array_at(plan.upward[clique], _sepset_size(plan, clique))
         largest = 0.0
         for i in range(message.size):
             largest = max(largest, message[i])
@@ -228,7 +235,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         plan.attenuations[clique] = -math.log(total)
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
         child = plan.children[k]
-        size = _size(plan, _sepset(plan, child))
+        size = _sepset_size(plan, child)
         agreed = array_at(plan.downward[child], size)
         sent = array_at(plan.upward[child], size)
         sent_scale = 1.0
@@ -244,31 +251,37 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     for k in range(plan.read_starts[clique], plan.read_starts[clique + 1]):
         _scale(array_at(plan.reads[k], plan.cardinalities[plan.read_variables[k]]), scale)
     if plan.beliefs[clique] and scale != 1.0:
-        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-        _scale(array_at(plan.beliefs[clique], _size(plan, scope)), scale)
+        _scale(array_at(plan.beliefs[clique], _size(plan, clique)), scale)
     return math.log(total) if plan.parents[clique] < 0 else 0.0
 
 
 @_inside
 def _read_sepset(plan: Plan, clique: int) -> None:
-    first, last = plan.sepset_read_starts[clique], plan.sepset_read_starts[clique + 1]
-    if first == last:
-        return
-    scope = _sepset(plan, clique)
-    strides = np.empty((1 + last - first, scope.size), np.int64)
-    addresses = np.empty(1 + last - first, np.int64)
-    sizes = np.empty(1 + last - first, np.int64)
-    sizes[0] = strides_of(scope, scope, plan.cardinalities, strides[0])
-    addresses[0] = plan.upward[clique]
-    for k in range(first, last):
-        row = 1 + k - first
-        sizes[row] = strides_of(scope, plan.sepset_read_variables[k : k + 1], plan.cardinalities, strides[row])
-        addresses[row] = plan.sepset_reads[k]
-        _scale(array_at(addresses[row], sizes[row]), 0.0)
-    cardinalities = np.empty(scope.size, np.int64)
-    for axis in range(scope.size):
-        cardinalities[axis] = plan.cardinalities[scope[axis]]
-    contract_whole(Rows(cardinalities, strides, addresses, sizes, np.int64(1)), 0, 0)
+    """Sum the belief of a sepset to the marginals that are read from it."""
+    reads = plan.sepset_read_starts[clique + 1] - plan.sepset_read_starts[clique]
+    if reads:
+        begin = plan.sepset_starts[clique]
+        axes = plan.sepset_starts[clique + 1] - begin
+        cardinalities = np.empty(axes, np.int64)
+        strides = np.zeros((1 + reads, axes), np.int64)
+        addresses = np.empty(1 + reads, np.int64)
+        sizes = np.empty(1 + reads, np.int64)
+        for row in range(1, 1 + reads):
+            k = plan.sepset_read_starts[clique] + row - 1
+            variable = plan.sepset_read_variables[k]
+            addresses[row] = plan.sepset_reads[k]
+            sizes[row] = plan.cardinalities[variable]
+            for axis in range(axes):
+                if plan.sepsets[begin + axis] == variable:
+                    strides[row, axis] = 1
+            _scale(array_at(addresses[row], sizes[row]), 0.0)
+        size = 1
+        for axis in range(axes - 1, -1, -1):
+            cardinalities[axis] = plan.cardinalities[plan.sepsets[begin + axis]]
+            strides[0, axis] = size
+            size *= cardinalities[axis]
+        addresses[0], sizes[0] = plan.upward[clique], size
+        contract_whole(Rows(cardinalities, strides, addresses, sizes, sizes.size - reads), 0, 0)
 
 
 @_compile
@@ -282,8 +295,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
     clique = start
     work = 0
     while clique != stop and work < _WORK:
-        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-        size = _size(plan, scope)
+        size = _size(plan, clique)
         if size >= LARGE:
             break
         work += size
@@ -325,10 +337,9 @@ def smallest_holders(plan: Plan) -> tuple[Integers, NDArray[np.bool_]]:
     in_sepset = np.zeros(plan.cardinalities.size, np.bool_)
     smallest = np.zeros(plan.cardinalities.size, np.int64)
     for clique in range(plan.parents.size):
-        sepset = _sepset(plan, clique)
-        size = _size(plan, sepset)
-        for k in range(sepset.size):
-            variable = sepset[k]
+        size = _sepset_size(plan, clique)
+        for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
+            variable = plan.sepsets[k]
             if not in_sepset[variable] or size < smallest[variable]:
                 places[variable], in_sepset[variable], smallest[variable] = clique, True, size
         for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry
 from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges
 
 __all__ = ["CliqueTree", "triangulate"]
 
-_compile = numba.njit(cache=True, error_model="numpy", nogil=True, no_cfunc_wrapper=True)
+_compile = entry()
 
 Integers = NDArray[np.int64]
 
@@ -133,17 +133,17 @@ def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[I
     held = np.zeros(count + 1, np.int64)
     for scope in range(lengths.size):
         scope_starts[scope + 1] = scope_starts[scope] + lengths[scope]
-    for vertex in local:
-        held[vertex + 1] += 1
+    for member in local:
+        held[member + 1] += 1
     used = np.empty(count, np.int64)
     for vertex in range(count):
         held[vertex + 1] += held[vertex]
         used[vertex] = held[vertex]
     holders = np.empty(members.size, np.int64)
     for scope in range(lengths.size):
-        for vertex in local[scope_starts[scope] : scope_starts[scope + 1]]:
-            holders[used[vertex]] = scope
-            used[vertex] += 1
+        for member in local[scope_starts[scope] : scope_starts[scope + 1]]:
+            holders[used[member]] = scope
+            used[member] += 1
     # Counted first, then written: every vertex goes to the lists of its neighbours in turn, so these are sorted.
     starts = np.zeros(count + 1, np.int64)
     ends = np.empty(count, np.int64)

@@ -15,7 +15,7 @@ import math
 from functools import partial
 from typing import Any, NamedTuple
 
-import llvmlite.binding as llvm
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
 import numpy as np
 from llvmlite import ir
@@ -25,6 +25,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
 from ibia.tables.threads import run_all
 
 __all__ = [
@@ -59,12 +60,9 @@ _MERGED_SHARE = 16
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract", "nsz"}
-_OPTIONS: dict[str, Any] = {"fastmath": _FAST, "error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
-_compile = numba.njit(cache=True, **_OPTIONS)
-# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
-_compile_part = numba.njit(no_cpython_wrapper=True, **_OPTIONS)
-# Small ones are put in the place of the call, which compiles faster than a function.
-_inside = numba.njit(inline="always", **_OPTIONS)
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 
 
 class Rows(NamedTuple):
@@ -92,9 +90,9 @@ def _array_maker(element: Any) -> Any:
     array_type = element[::1]
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        array = make_array(array_type)(context, builder)
+        array = make_array(array_type)(context, builder)  # type: ignore[no-untyped-call]
         bytes_each = context.get_constant(types.intp, 8)
-        populate_array(
+        populate_array(  # type: ignore[no-untyped-call]
             array,
             data=builder.inttoptr(arguments[0], array.data.type),
             shape=[arguments[1]],
@@ -477,21 +475,22 @@ _NAME = "ibia_contract"
 llvm.add_symbol(_NAME, _contract.address)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def contract_whole(_context: Any, rows: Any, _product: Any, _total_wanted: Any) -> Any:
+def _contract_whole(_context: Any, rows: Any, _product: Any, _total_wanted: Any) -> Any:
     """Contract all blocks, from compiled code: `contract` with no axes first."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         word = ir.IntType(64)
         arrays = [
-            make_array(array_type)(context, builder, builder.extract_value(arguments[0], place))
+            make_array(array_type)(  # type: ignore[no-untyped-call]
+                context, builder, builder.extract_value(arguments[0], place)
+            )
             for place, array_type in enumerate(rows.types[:4])
         ]
-        axes, tables = (cgutils.unpack_tuple(builder, arrays[place].shape, 1)[0] for place in (0, 2))
+        axes, tables = (builder.extract_value(arrays[place].shape, 0) for place in (0, 2))
         places = [builder.ptrtoint(array.data, word) for array in arrays]
         inputs = builder.extract_value(arguments[0], 4)
         none, everything = word(0), word(-1)
-        function = cgutils.get_or_insert_function(
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
             builder.module, ir.FunctionType(ir.DoubleType(), [word] * 13), _NAME
         )
         return builder.call(
@@ -500,6 +499,9 @@ def contract_whole(_context: Any, rows: Any, _product: Any, _total_wanted: Any) 
         )
 
     return types.float64(rows, types.int64, types.int64), generate
+
+
+contract_whole: Any = intrinsic(_contract_whole)
 
 
 @_compile
@@ -710,7 +712,7 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, threads: in
 
     totals = run_all([partial(part, chunk) for chunk in range(chunks)], threads)
     for t in shared:
-        output = np.frombuffer((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
+        output = np.ctypeslib.as_array((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
         for chunk in range(chunks):
             output += copies[t][chunk]
     del arena

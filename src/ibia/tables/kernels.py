@@ -7,12 +7,11 @@ loops over entries. Arrays are flat float64; partners are found through the inde
 from __future__ import annotations
 
 import math
-from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP
 
 __all__ = [
@@ -39,15 +38,12 @@ Low = NDArray[np.uint32]
 TINY = 1e-200
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
-_OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": True}
 _FAST = {"reassoc", "contract", "nsz"}
-_compile = numba.njit(cache=True, fastmath=_FAST, **_OPTIONS)
-# Parts of compiled functions, never called from outside: no wrapper, and no file of their own.
-_compile_part = numba.njit(fastmath=_FAST, no_cpython_wrapper=True, **_OPTIONS)
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 # A function called from a compiled one inherits its options unless it says otherwise.
-_compile_part_strictly = numba.njit(fastmath=False, no_cpython_wrapper=True, **_OPTIONS)
-# Small ones are put in the place of the call, which compiles faster than a function.
-_inside = numba.njit(inline="always", fastmath=_FAST, **_OPTIONS)
+_compile_part_strictly = part(fastmath=False)
 
 
 @_compile
@@ -337,9 +333,9 @@ def entropy_without(table: Array, states: int, inner: int) -> float:
             for start in range(outer, outer + inner, _BLOCK):
                 length = min(_BLOCK, outer + inner - start)
                 part = buffer[:length]
-                first = table[start : start + length]
+                source = table[start : start + length]
                 for i in range(length):
-                    part[i] = first[i]
+                    part[i] = source[i]
                 for state in range(1, states):
                     other = table[start + state * inner : start + state * inner + length]
                     for i in range(length):
