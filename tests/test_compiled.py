@@ -1,12 +1,18 @@
-"""Whether the kernels were compiled before is told from the compiler's cache files."""
+"""Whether the kernels were compiled before is told from the compiler's cache files; a first run compiles them all."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
 
-from ibia.compiled import kernels_compiled
+import pytest
+from numba.core.compiler import Flags
+
+import ibia
+from ibia import compiled, examples
+from ibia.compiled import ENTRIES, compile_kernels, kernels_compiled, signature
 
 INDEX = f"kernels.total-1.py{sys.version_info.major}{sys.version_info.minor}.nbi"
 
@@ -52,9 +58,28 @@ def test_in_a_chosen_folder(tmp_path: Path) -> None:
 
 
 def test_the_source_is_where_it_should_be() -> None:
-    import ibia
     from ibia.tables import kernels
 
     ibia.infer(ibia.Model.from_arrays([ibia.Variable("a", 2), ibia.Variable("b", 2)], [([0, 1], [[1, 2], [3, 4]])]))
     assert Path(kernels.__file__).name == "kernels.py"
     assert kernels_compiled()
+
+
+def test_nothing_is_compiled_for_other_types_than_foreseen() -> None:
+    for bound in (4.0, 12.0):
+        ibia.infer(examples.grid(5, 5), bound=bound)
+    for module, names in ENTRIES.items():
+        for name in names:
+            function = getattr(importlib.import_module(module), name)
+            assert set(function.signatures) <= {signature(function.py_func)}, name
+
+
+def test_everything_is_compiled_without_a_second_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(compiled, "ENTRIES", {"ibia.tables.kernels": ("total",)})
+    usual = Flags.__eq__, Flags.__hash__
+    compile_kernels()
+    assert (Flags.__eq__, Flags.__hash__) == usual
+    from ibia.tables import kernels
+
+    assert kernels.total.signatures  # type: ignore[attr-defined]

@@ -53,7 +53,7 @@ _STILL_READING = "no answer within the time limit; the model was still being rea
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 # Compiling everything takes about this many seconds.
-_COMPILING = 60
+_COMPILING = 15
 
 app = typer.Typer(
     name="ibia",
@@ -149,7 +149,7 @@ def _infer(
     control = Control()
     with _Watch(control, context.obj, limits[0]) as watch:
         loaded, observed = _load(model, evidence)
-        _announce_compilation()
+        _compile_first()
 
         import ibia
 
@@ -174,7 +174,7 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     """Show the size of a model, and the cheapest bound that would be exact."""
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
     loaded, observed = _load(model, evidence)
-    _announce_compilation()
+    _compile_first()
 
     from ibia.limits import size_in_words
     from ibia.pipeline import prepare_model
@@ -392,9 +392,9 @@ def _is_delicate(frame: FrameType | None) -> bool:
     return False
 
 
-def _announce_compilation() -> None:
-    """Say that the first run takes longer, if this is the first run."""
-    from ibia.compiled import kernels_compiled
+def _compile_first() -> None:
+    """Compile everything now, and say so, if this is the first run."""
+    from ibia.compiled import compile_kernels, kernels_compiled
 
     if not kernels_compiled():
         print(
@@ -402,6 +402,7 @@ def _announce_compilation() -> None:
             file=sys.stderr,
             flush=True,
         )
+        compile_kernels()
 
 
 def _load(model: str, evidence: str | None) -> tuple[Model, dict[int, int]]:

@@ -8,15 +8,18 @@ variables.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
+
 __all__ = ["Elimination", "Graph", "eliminate", "missing_edges"]
 
-_compile = numba.njit(cache=True, error_model="numpy")
+_compile = entry()
+_compile_part = part()
+_inside = inside()
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -75,7 +78,7 @@ class Elimination(NamedTuple):
     members: Integers
 
 
-@_compile
+@_inside
 def _before(known: Integers, noise: NDArray[np.float64], one: int, other: int) -> bool:
     """Whether `one` comes out of the queue before `other`: by cost, then bits, then noise, then number."""
     difference = known[one, _QUEUED_COST] - known[other, _QUEUED_COST]
@@ -89,7 +92,7 @@ def _before(known: Integers, noise: NDArray[np.float64], one: int, other: int) -
     return one < other
 
 
-@_compile
+@_compile_part
 def _sift_down(
     queue: Integers, known: Integers, noise: NDArray[np.float64], size: int, vertex: int, place: int
 ) -> None:
@@ -108,7 +111,7 @@ def _sift_down(
     known[vertex, _PLACE] = place
 
 
-@_compile
+@_compile_part
 def _requeue(queue: Integers, known: Integers, noise: NDArray[np.float64], size: int, vertex: int) -> None:
     """Move a vertex of the queue where its present cost belongs."""
     if (
@@ -129,7 +132,7 @@ def _requeue(queue: Integers, known: Integers, noise: NDArray[np.float64], size:
     _sift_down(queue, known, noise, size, vertex, place)
 
 
-@_compile
+@_inside
 def _place(pool: Integers, known: Integers, vertex: int, wanted: int) -> int:
     """Return where in the pool the first entry of the list of `vertex` is that is not less than `wanted`."""
     low = known[vertex, _BEGIN]
@@ -143,23 +146,24 @@ def _place(pool: Integers, known: Integers, vertex: int, wanted: int) -> int:
     return int(low)
 
 
-@_compile
+@_inside
 def _contains(pool: Integers, known: Integers, vertex: int, wanted: int) -> bool:
     place = _place(pool, known, vertex, wanted)
     return bool(place < known[vertex, _BEGIN] + known[vertex, _LENGTH] and pool[place] == wanted)
 
 
-@_compile
+@_compile_part
 def _extended(array: Integers, used: int, size: int) -> Integers:
     """Return an array of at least `size` entries that begins with the `used` ones of `array`."""
     if size <= array.size:
         return array
     longer = np.empty(max(size, 2 * array.size), array.dtype)
-    longer[:used] = array[:used]
+    for k in range(used):
+        longer[k] = array[k]
     return longer
 
 
-@_compile
+@_inside
 def _with_room(pool: Integers, known: Integers, used: int, vertex: int) -> tuple[Integers, int]:
     """Return the pool with room for the gaps in the list of `vertex`, and how much of it is used."""
     length = known[vertex, _LENGTH]
@@ -175,7 +179,7 @@ def _with_room(pool: Integers, known: Integers, used: int, vertex: int) -> tuple
     return pool, used + 2 * needed
 
 
-@_compile
+@_inside
 def _merge(pool: Integers, known: Integers, vertex: int, clique: Integers) -> None:
     """Join by going through both lists (sorted) from the end."""
     begin = known[vertex, _BEGIN]
@@ -199,7 +203,7 @@ def _merge(pool: Integers, known: Integers, vertex: int, clique: Integers) -> No
             k -= 1
 
 
-@_compile
+@_inside
 def _insert(pool: Integers, known: Integers, alive: Flags, vertex: int, member: int) -> None:
     """Add a vertex to a long list, in the space of the nearest entry that is gone."""
     begin = known[vertex, _BEGIN]
@@ -223,7 +227,7 @@ def _insert(pool: Integers, known: Integers, alive: Flags, vertex: int, member: 
         pool[place - 1] = member
 
 
-@_compile
+@_compile_part
 def _join(pool: Integers, known: Integers, alive: Flags, vertex: int, clique: Integers) -> None:
     """Add those of `clique` that are not there yet to the list of one of it, which has room for them."""
     if known[vertex, _LENGTH] <= _LONG * clique.size:
@@ -270,7 +274,7 @@ def missing_edges(starts: Integers, neighbours: Integers, weights: Integers) -> 
     return missing
 
 
-@_compile
+@_inside
 def _mark(pool: Integers, known: Integers, alive: Flags, marks: Integers, vertex: int, stamp: int) -> None:
     """Put a stamp on the neighbours of a vertex, and drop those from its list that are gone."""
     begin = known[vertex, _BEGIN]
@@ -284,7 +288,7 @@ def _mark(pool: Integers, known: Integers, alive: Flags, marks: Integers, vertex
     known[vertex, _LENGTH] = write - begin
 
 
-@_compile
+@_inside
 def _neighbours(pool: Integers, known: Integers, alive: Flags, vertex: int, found: Integers) -> int:
     """Write the neighbours of a vertex, sorted, to `found` and return how many there are."""
     number = 0
@@ -295,7 +299,7 @@ def _neighbours(pool: Integers, known: Integers, alive: Flags, vertex: int, foun
     return number
 
 
-@_compile
+@_compile_part
 def _close_triangles(
     pool: Integers,
     known: Integers,
@@ -348,7 +352,7 @@ def _close_triangles(
     return number, known[walk, _LENGTH]
 
 
-@_compile
+@_compile_part
 def _find_gaps(
     pool: Integers,
     known: Integers,
@@ -361,7 +365,9 @@ def _find_gaps(
     reached: Integers,
 ) -> tuple[int, int]:
     """Find all pairs of `members` that are not joined; return how many other vertices that touches, and the work."""
-    number, work = 0, 0
+    # Of a type that says nothing of its value: literal numbers have a compilation of their own.
+    number: Any = np.int64(0)
+    work = 0
     for k in range(members.size):
         one = members[k]
         # A list much longer than this clique belongs to a hub.
@@ -386,7 +392,7 @@ def _find_gaps(
     return number, work
 
 
-@_compile
+@_inside
 def _settle(known: Integers, gone: int, members: Integers) -> None:
     """Bring bits and cost of the neighbours of an eliminated vertex up to date, and clear their gaps."""
     inside = 0
@@ -404,7 +410,7 @@ def _settle(known: Integers, gone: int, members: Integers) -> None:
             known[member, field] = 0
 
 
-@_compile
+@_inside
 def _known(
     starts: Integers, neighbours: Integers, log2: NDArray[np.float64], weights: Integers, missing: Integers
 ) -> Integers:
@@ -465,14 +471,17 @@ def eliminate(
     order = np.empty(count, np.int64)
     clique_starts = np.zeros(count + 1, np.int64)
     cliques = np.empty(used // 2 + 2 * count, np.int64)
-    width, size, work, stamp = 0.0, 0.0, used + count, 0
+    width, size, work = 0.0, 0.0, used + count
+    # Of a type that says nothing of their values: literal numbers have a compilation of their own.
+    top: Any = np.int64(0)
+    stamp: Any = np.int64(0)
     # Whether all that is left is one clique: then nothing changes any more, not even the order of the queue.
     complete = False
     for step in range(count):
         left = count - step - 1
         vertex = queue[0]
         if left:
-            _sift_down(queue, known, noise, left, queue[left], 0)
+            _sift_down(queue, known, noise, left, queue[left], top)
         alive[vertex] = False
         order[step] = vertex
         work += known[vertex, _LENGTH]
@@ -508,7 +517,7 @@ def eliminate(
     return Elimination(width, size, work, order, clique_starts, cliques)
 
 
-@_compile
+@_inside
 def _write_clique(
     cliques: Integers, begin: int, vertex: int, members: Integers, log2: NDArray[np.float64]
 ) -> float:

@@ -11,11 +11,20 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.tables.contract import LARGE, MERGING, Rows, array_at, contract, contract_logarithms, merge_inputs, strides_of
+from ibia.compiled import entry, inside, part
+from ibia.tables.contract import (
+    LARGE,
+    MERGING,
+    Rows,
+    array_at,
+    contract_logarithms,
+    contract_whole,
+    merge_inputs,
+    strides_of,
+)
 
 __all__ = ["COLLECT", "DISTRIBUTE", "Plan", "clear", "finish", "propagate", "rows_of", "smallest_holders", "vanished"]
 
@@ -28,7 +37,10 @@ _SAFE = 1e-100
 # Entries after which the caller gets a chance to look at the clock.
 _WORK = 2**26
 
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+_FAST = {"reassoc", "contract", "nsz"}
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 
 
 class Plan(NamedTuple):
@@ -96,69 +108,72 @@ class Plan(NamedTuple):
     sepset_reads: Integers
 
 
-@_compile
-def _size(plan: Plan, variables: Integers) -> int:
+@_inside
+def _size(plan: Plan, clique: int) -> int:
+    """Return the number of entries of a clique's product."""
     size = 1
-    for k in range(variables.size):
-        size *= plan.cardinalities[variables[k]]
+    for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):
+        size *= plan.cardinalities[plan.scopes[k]]
     return size
 
 
-@_compile
-def _sepset(plan: Plan, clique: int) -> Integers:
-    return plan.sepsets[plan.sepset_starts[clique] : plan.sepset_starts[clique + 1]]
+@_inside
+def _sepset_size(plan: Plan, clique: int) -> int:
+    """Return the number of entries of the message between a clique and its parent."""
+    size = 1
+    for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
+        size *= plan.cardinalities[plan.sepsets[k]]
+    return size
+
+
+@_inside
+def _table(plan: Plan, clique: int, phase: int, row: int) -> tuple[Integers, int]:
+    """Return the variables and the address of a table of a clique's contraction.
+
+    In turn: inputs, messages of the children, message of or to the parent, then messages to the children, marginals.
+    """
+    if row < plan.input_starts[clique + 1] - plan.input_starts[clique]:
+        k = plan.input_starts[clique] + row
+        return plan.input_scopes[plan.input_scope_starts[k] : plan.input_scope_starts[k + 1]], plan.inputs[k]
+    row -= plan.input_starts[clique + 1] - plan.input_starts[clique]
+    children = plan.child_starts[clique + 1] - plan.child_starts[clique]
+    addresses, edge = plan.ratios, clique
+    if row >= children:
+        row -= children
+        if plan.parents[clique] >= 0:
+            row -= 1
+        if row >= children:
+            k = plan.read_starts[clique] + row - children
+            return plan.read_variables[k : k + 1], plan.reads[k]
+        addresses = plan.downward if row >= 0 or phase == DISTRIBUTE else plan.upward
+    if row >= 0:
+        edge = plan.children[plan.child_starts[clique] + row]
+    return plan.sepsets[plan.sepset_starts[edge] : plan.sepset_starts[edge + 1]], addresses[edge]
 
 
 @_compile
 def rows_of(plan: Plan, clique: int, phase: int) -> Rows:
     """Return the contraction of a clique in one of the two phases."""
     scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-    first_input, last_input = plan.input_starts[clique], plan.input_starts[clique + 1]
-    first_child, last_child = plan.child_starts[clique], plan.child_starts[clique + 1]
-    first_read, last_read = plan.read_starts[clique], plan.read_starts[clique + 1]
-    has_parent = plan.parents[clique] >= 0
-    inputs = last_input - first_input + last_child - first_child
+    children = plan.child_starts[clique + 1] - plan.child_starts[clique]
+    inputs = plan.input_starts[clique + 1] - plan.input_starts[clique] + children
+    outputs = 1 if plan.parents[clique] >= 0 else 0
     if phase == DISTRIBUTE:
-        inputs += has_parent
-        outputs = last_child - first_child + last_read - first_read
-    else:
-        outputs = 1 if has_parent else 0
+        inputs += outputs
+        outputs = children + plan.read_starts[clique + 1] - plan.read_starts[clique]
     strides = np.empty((inputs + outputs, scope.size), np.int64)
     addresses = np.empty(inputs + outputs, np.int64)
     sizes = np.empty(inputs + outputs, np.int64)
-    row = 0
-    for k in range(first_input, last_input):
-        table = plan.input_scopes[plan.input_scope_starts[k] : plan.input_scope_starts[k + 1]]
+    for row in range(inputs + outputs):
+        table, addresses[row] = _table(plan, clique, phase, row)
         sizes[row] = strides_of(scope, table, plan.cardinalities, strides[row])
-        addresses[row] = plan.inputs[k]
-        row += 1
-    for k in range(first_child, last_child):
-        child = plan.children[k]
-        sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
-        addresses[row] = plan.ratios[child]
-        row += 1
-    if has_parent:
-        sizes[row] = strides_of(scope, _sepset(plan, clique), plan.cardinalities, strides[row])
-        addresses[row] = plan.downward[clique] if phase == DISTRIBUTE else plan.upward[clique]
-        row += 1
-    if phase == DISTRIBUTE:
-        for k in range(first_child, last_child):
-            child = plan.children[k]
-            sizes[row] = strides_of(scope, _sepset(plan, child), plan.cardinalities, strides[row])
-            addresses[row] = plan.downward[child]
-            row += 1
-        for k in range(first_read, last_read):
-            variable = plan.read_variables[k : k + 1]
-            sizes[row] = strides_of(scope, variable, plan.cardinalities, strides[row])
-            addresses[row] = plan.reads[k]
-            row += 1
     cardinalities = np.empty(scope.size, np.int64)
     for axis in range(scope.size):
         cardinalities[axis] = plan.cardinalities[scope[axis]]
     return Rows(cardinalities, strides, addresses, sizes, inputs)
 
 
-@_compile
+@_inside
 def clear(rows: Rows) -> None:
     """Set all outputs of a contraction to zero."""
     for t in range(rows.inputs, rows.addresses.size):
@@ -167,8 +182,9 @@ def clear(rows: Rows) -> None:
             table[i] = 0.0
 
 
-@_compile
+@_compile_part
 def _scale(table: NDArray[np.float64], factor: float) -> None:
+    """Multiply a table; a function of its own, or the division that gives the factor would move into the loop."""
     for i in range(table.size):
         table[i] *= factor
 
@@ -180,7 +196,7 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
         return not total > 0.0
     if phase == DISTRIBUTE:
         return False
-    message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+    message = array_at(plan.upward[clique], _sepset_size(plan, clique))
     largest = 0.0
     for i in range(message.size):
         largest = max(largest, message[i])
@@ -196,7 +212,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     if phase == COLLECT:
         if plan.parents[clique] < 0:
             return 0.0
-        message = array_at(plan.upward[clique], _size(plan, _sepset(plan, clique)))
+        message = array_at(plan.upward[clique], _sepset_size(plan, clique))
         largest = 0.0
         for i in range(message.size):
             largest = max(largest, message[i])
@@ -219,7 +235,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         plan.attenuations[clique] = -math.log(total)
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
         child = plan.children[k]
-        size = _size(plan, _sepset(plan, child))
+        size = _sepset_size(plan, child)
         agreed = array_at(plan.downward[child], size)
         sent = array_at(plan.upward[child], size)
         sent_scale = 1.0
@@ -235,33 +251,37 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     for k in range(plan.read_starts[clique], plan.read_starts[clique + 1]):
         _scale(array_at(plan.reads[k], plan.cardinalities[plan.read_variables[k]]), scale)
     if plan.beliefs[clique] and scale != 1.0:
-        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-        _scale(array_at(plan.beliefs[clique], _size(plan, scope)), scale)
+        _scale(array_at(plan.beliefs[clique], _size(plan, clique)), scale)
     return math.log(total) if plan.parents[clique] < 0 else 0.0
 
 
-@_compile
+@_inside
 def _read_sepset(plan: Plan, clique: int) -> None:
-    first, last = plan.sepset_read_starts[clique], plan.sepset_read_starts[clique + 1]
-    if first == last:
-        return
-    scope = _sepset(plan, clique)
-    strides = np.empty((1 + last - first, scope.size), np.int64)
-    addresses = np.empty(1 + last - first, np.int64)
-    sizes = np.empty(1 + last - first, np.int64)
-    sizes[0] = strides_of(scope, scope, plan.cardinalities, strides[0])
-    addresses[0] = plan.upward[clique]
-    for k in range(first, last):
-        row = 1 + k - first
-        sizes[row] = strides_of(scope, plan.sepset_read_variables[k : k + 1], plan.cardinalities, strides[row])
-        addresses[row] = plan.sepset_reads[k]
-        _scale(array_at(addresses[row], sizes[row]), 0.0)
-    cardinalities = np.empty(scope.size, np.int64)
-    for axis in range(scope.size):
-        cardinalities[axis] = plan.cardinalities[scope[axis]]
-    # Computed, because a literal number would make this a type, and a compilation, of its own.
-    inputs = addresses.size - (last - first)
-    contract(Rows(cardinalities, strides, addresses, sizes, inputs), 0, False, np.empty(0, np.int64), 0, -1)
+    """Sum the belief of a sepset to the marginals that are read from it."""
+    reads = plan.sepset_read_starts[clique + 1] - plan.sepset_read_starts[clique]
+    if reads:
+        begin = plan.sepset_starts[clique]
+        axes = plan.sepset_starts[clique + 1] - begin
+        cardinalities = np.empty(axes, np.int64)
+        strides = np.zeros((1 + reads, axes), np.int64)
+        addresses = np.empty(1 + reads, np.int64)
+        sizes = np.empty(1 + reads, np.int64)
+        for row in range(1, 1 + reads):
+            k = plan.sepset_read_starts[clique] + row - 1
+            variable = plan.sepset_read_variables[k]
+            addresses[row] = plan.sepset_reads[k]
+            sizes[row] = plan.cardinalities[variable]
+            for axis in range(axes):
+                if plan.sepsets[begin + axis] == variable:
+                    strides[row, axis] = 1
+            _scale(array_at(addresses[row], sizes[row]), 0.0)
+        size = 1
+        for axis in range(axes - 1, -1, -1):
+            cardinalities[axis] = plan.cardinalities[plan.sepsets[begin + axis]]
+            strides[0, axis] = size
+            size *= cardinalities[axis]
+        addresses[0], sizes[0] = plan.upward[clique], size
+        contract_whole(Rows(cardinalities, strides, addresses, sizes, sizes.size - reads), 0, 0)
 
 
 @_compile
@@ -273,11 +293,9 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
     log_scale = 0.0
     step = -1 if phase == COLLECT else 1
     clique = start
-    no_axes = np.empty(0, np.int64)
     work = 0
     while clique != stop and work < _WORK:
-        scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
-        size = _size(plan, scope)
+        size = _size(plan, clique)
         if size >= LARGE:
             break
         work += size
@@ -294,11 +312,11 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
         if not plan.logarithmic[clique]:
             if size >= MERGING:
                 fewer, arena = merge_inputs(rows)
-                total = contract(fewer, product, total_wanted, no_axes, 0, -1)
+                total = contract_whole(fewer, product, total_wanted)
                 # Alive until here: the contraction knows it by its address only.
                 total += 0.0 * arena.size
             else:
-                total = contract(rows, product, total_wanted, no_axes, 0, -1)
+                total = contract_whole(rows, product, total_wanted)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
             clear(rows)
             total, logarithm = contract_logarithms(rows, product)
@@ -319,10 +337,9 @@ def smallest_holders(plan: Plan) -> tuple[Integers, NDArray[np.bool_]]:
     in_sepset = np.zeros(plan.cardinalities.size, np.bool_)
     smallest = np.zeros(plan.cardinalities.size, np.int64)
     for clique in range(plan.parents.size):
-        sepset = _sepset(plan, clique)
-        size = _size(plan, sepset)
-        for k in range(sepset.size):
-            variable = sepset[k]
+        size = _sepset_size(plan, clique)
+        for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
+            variable = plan.sepsets[k]
             if not in_sepset[variable] or size < smallest[variable]:
                 places[variable], in_sepset[variable], smallest[variable] = clique, True, size
         for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):

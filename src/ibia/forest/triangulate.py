@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry
 from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges
 
 __all__ = ["CliqueTree", "triangulate"]
 
-_compile = numba.njit(cache=True)
+_compile = entry()
 
 Integers = NDArray[np.int64]
 
@@ -101,42 +101,62 @@ def triangulate(
     if not members.size:
         return CliqueTree(0.0, [], [], [], {})
     lengths = np.fromiter(map(len, listed), np.int64, len(listed))
-    variables, starts, neighbours = _graph(lengths, members)
+    variables, starts, neighbours = _graph(lengths, members, np.sort(members))
     bits = np.array([log2[variable] for variable in variables.tolist()])
     best = _search(Graph(starts, neighbours), bits, limit, restarts, good_enough, seed, effort)
     return _tree(best, variables) if np.isfinite(best.width) else None
 
 
 @_compile
-def _graph(lengths: Integers, members: Integers) -> tuple[Integers, Integers, Integers]:
-    """Return the variables and the graph over their positions in which every scope is a clique."""
-    variables = np.unique(members)
-    count = variables.size
-    local = np.searchsorted(variables, members)
+def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[Integers, Integers, Integers]:
+    """Return the variables and the graph over their positions in which every scope is a clique.
+
+    `variables` are the members sorted; what NumPy would do with them here takes long to compile.
+    """
+    count = 1
+    for place in range(1, variables.size):
+        if variables[place] != variables[place - 1]:
+            variables[count] = variables[place]
+            count += 1
+    variables = variables[:count]
+    local = np.empty(members.size, np.int64)
+    for place in range(members.size):
+        low, high = 0, count - 1
+        while low < high:
+            middle = (low + high) >> 1
+            if variables[middle] < members[place]:
+                low = middle + 1
+            else:
+                high = middle
+        local[place] = low
     scope_starts = np.zeros(lengths.size + 1, np.int64)
     held = np.zeros(count + 1, np.int64)
     for scope in range(lengths.size):
         scope_starts[scope + 1] = scope_starts[scope] + lengths[scope]
-    for vertex in local:
-        held[vertex + 1] += 1
-    held = np.cumsum(held)
+    for member in local:
+        held[member + 1] += 1
+    used = np.empty(count, np.int64)
+    for vertex in range(count):
+        held[vertex + 1] += held[vertex]
+        used[vertex] = held[vertex]
     holders = np.empty(members.size, np.int64)
-    used = held.copy()
     for scope in range(lengths.size):
-        for vertex in local[scope_starts[scope] : scope_starts[scope + 1]]:
-            holders[used[vertex]] = scope
-            used[vertex] += 1
+        for member in local[scope_starts[scope] : scope_starts[scope + 1]]:
+            holders[used[member]] = scope
+            used[member] += 1
     # Counted first, then written: every vertex goes to the lists of its neighbours in turn, so these are sorted.
     starts = np.zeros(count + 1, np.int64)
-    ends = starts
+    ends = np.empty(count, np.int64)
     neighbours = np.empty(0, np.int64)
-    marks = np.full(count, -1, np.int64)
+    marks = np.empty(count, np.int64)
     for writing in range(2):
         if writing:
-            starts = np.cumsum(starts)
-            ends = starts.copy()
+            for vertex in range(count):
+                starts[vertex + 1] += starts[vertex]
+                ends[vertex] = starts[vertex]
             neighbours = np.empty(starts[count], np.int64)
-            marks[:] = -1
+        for vertex in range(count):
+            marks[vertex] = -1
         for vertex in range(count):
             marks[vertex] = vertex
             for scope in holders[held[vertex] : held[vertex + 1]]:

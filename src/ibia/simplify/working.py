@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside
 from ibia.errors import ZeroProbabilityError
 from ibia.model import Model
 
@@ -28,9 +28,8 @@ Indices = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 # Arithmetic is that of IEEE throughout: whether a table is a product is a matter of its last digits.
-compiled = numba.njit(cache=True, error_model="numpy", nogil=True)
-# For parts of compiled functions: put in their place, which compiles faster than a call.
-compiled_inside = numba.njit(inline="always")
+compiled = entry()
+compiled_inside = inside()
 
 
 class Factors(NamedTuple):

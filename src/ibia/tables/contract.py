@@ -10,17 +10,22 @@ caller keeps the arrays alive.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from functools import partial
 from typing import Any, NamedTuple
 
+import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
 from ibia.tables.threads import run_all
 
 __all__ = [
@@ -32,11 +37,13 @@ __all__ = [
     "contract",
     "contract_in_chunks",
     "contract_logarithms",
+    "contract_whole",
     "merge_inputs",
     "strides_of",
 ]
 
 Integers = NDArray[np.int64]
+Matrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 
 # Entries of a block: the buffer and the offsets of a few tables fit the first-level cache.
 BLOCK = 1024
@@ -53,7 +60,9 @@ _MERGED_SHARE = 16
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract", "nsz"}
-_compile = numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 
 
 class Rows(NamedTuple):
@@ -70,29 +79,40 @@ class Rows(NamedTuple):
     """
 
     cardinalities: Integers
-    strides: Integers
+    strides: Matrix
     addresses: Integers
     sizes: Integers
     inputs: int
 
 
-@intrinsic
-def _pointer(_context: Any, _address: Any) -> Any:
-    """Return an address as a pointer."""
+def _array_maker(element: Any) -> Any:
+    """Return the compiled function that makes an array out of an address and a number of entries (of 8 bytes)."""
+    array_type = element[::1]
 
-    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        array = make_array(array_type)(context, builder)  # type: ignore[no-untyped-call]
+        bytes_each = context.get_constant(types.intp, 8)
+        populate_array(  # type: ignore[no-untyped-call]
+            array,
+            data=builder.inttoptr(arguments[0], array.data.type),
+            shape=[arguments[1]],
+            strides=[bytes_each],
+            itemsize=bytes_each,
+            meminfo=None,
+        )
+        return array._getvalue()
 
-    return types.voidptr(types.int64), generate
+    def array_at(_context: Any, _address: Any, _size: Any) -> Any:
+        return array_type(types.int64, types.int64), generate
+
+    return intrinsic(array_at)
 
 
-@_compile
-def array_at(address: int, size: int) -> NDArray[np.float64]:
-    """Return the array of `size` entries at an address."""
-    return numba.carray(_pointer(address), (size,), np.float64)  # type: ignore[attr-defined, call-arg]
+array_at = _array_maker(types.float64)
+_integers_at = _array_maker(types.int64)
 
 
-@_compile
+@_inside
 def strides_of(scope: Integers, subscope: Integers, cardinalities: Integers, strides: Integers) -> int:
     """Write how far a table over `subscope` moves along each axis of `scope` (0: not at all); return its size."""
     size = 1
@@ -107,7 +127,7 @@ def strides_of(scope: Integers, subscope: Integers, cardinalities: Integers, str
     return size
 
 
-@_compile
+@_inside
 def _pattern(cardinalities: Integers, strides: Integers, inner: int, block: int) -> tuple[int, int]:
     """Return how a table lies along a block (the axes from `inner` on), and the length of its runs."""
     axis, run, repeats = cardinalities.size, 1, False
@@ -127,7 +147,7 @@ def _pattern(cardinalities: Integers, strides: Integers, inner: int, block: int)
     return _ANYWHERE, 1
 
 
-@_compile
+@_inside
 def _low_offsets(cardinalities: Integers, strides: Integers, inner: int, run: int, low: NDArray[np.uint32]) -> None:
     """Write the offsets along a block, one per run."""
     low[0] = 0
@@ -146,7 +166,7 @@ def _low_offsets(cardinalities: Integers, strides: Integers, inner: int, run: in
         size *= cardinalities[outer]
 
 
-@_compile
+@_inside
 def _load(
     buffer: NDArray[np.float64],
     common: NDArray[np.float64],
@@ -189,7 +209,7 @@ def _load(
                     part[i] *= common[start + i]
 
 
-@_compile
+@_compile_part
 def _multiply(
     buffer: NDArray[np.float64],
     table: NDArray[np.float64],
@@ -224,7 +244,7 @@ def _multiply(
                 part[i] *= source[i]
 
 
-@_compile
+@_compile_part
 def _add(
     buffer: NDArray[np.float64],
     table: NDArray[np.float64],
@@ -268,7 +288,7 @@ def _add(
         table[0] += subtotal
 
 
-@_compile
+@_inside
 def block_axes(cardinalities: Integers) -> tuple[int, int]:
     """Return the first axis of a block and the block's size."""
     inner, block = cardinalities.size, 1
@@ -278,23 +298,7 @@ def block_axes(cardinalities: Integers) -> tuple[int, int]:
     return inner, block
 
 
-# Given in full: where it is called with literal numbers, each of them would have a compilation of its own.
-_SIGNATURE = types.float64(
-    types.NamedTuple(  # type: ignore[no-untyped-call]
-        [types.int64[::1], types.int64[:, ::1], types.int64[::1], types.int64[::1], types.int64], Rows
-    ),
-    types.int64,
-    types.boolean,
-    types.int64[::1],
-    types.int64,
-    types.int64,
-)
-
-
-@numba.njit(_SIGNATURE, cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
-def contract(
-    rows: Rows, product: int, total_wanted: bool, first_axes: Integers, start: int, stop: int
-) -> float:
+def contract(rows: Rows, product: int, total_wanted: bool, first_axes: Integers, start: int, stop: int) -> float:
     """Multiply tables and add the product to others; return the total of the product, if wanted.
 
     Parameters
@@ -306,9 +310,33 @@ def contract(
     start, stop
         Which blocks to do, in that order of the axes (stop −1: all).
     """
-    cardinalities, strides, addresses, sizes, inputs = rows
-    axes = cardinalities.size
-    tables = addresses.size
+    places = [array.ctypes.data for array in (rows.cardinalities, rows.strides, rows.addresses, rows.sizes, first_axes)]
+    lengths = rows.cardinalities.size, rows.addresses.size, first_axes.size
+    return float(_contract.ctypes(*places, *lengths, rows.inputs, product, total_wanted, start, stop))
+
+
+@numba.cfunc(types.float64(*[types.int64] * 13), cache=True, fastmath=_FAST, error_model="numpy")
+def _contract(
+    cardinalities_at: int,
+    strides_at: int,
+    addresses_at: int,
+    sizes_at: int,
+    first_axes_at: int,
+    axes: int,
+    tables: int,
+    first_axes_count: int,
+    inputs: int,
+    product: int,
+    total_wanted: int,
+    start: int,
+    stop: int,
+) -> float:
+    """Do the work of `contract`; arrays are given by their addresses, then come their lengths."""
+    cardinalities = _integers_at(cardinalities_at, axes)
+    strides = _integers_at(strides_at, tables * axes).reshape(tables, axes)
+    addresses = _integers_at(addresses_at, tables)
+    sizes = _integers_at(sizes_at, tables)
+    first_axes = _integers_at(first_axes_at, first_axes_count)
     inner, block = block_axes(cardinalities)
     kinds = np.empty(tables, np.int64)
     runs = np.empty(tables, np.int64)
@@ -355,7 +383,7 @@ def contract(
     gathered = np.zeros(block)
     buffer = np.empty(block)
     gather = False
-    sums = total_wanted
+    sums = total_wanted != 0
     first, mixed = -1, 0
     for t in range(tables):
         if outer[t] and t < inputs and kinds[t] != _SCALAR:
@@ -441,6 +469,41 @@ def contract(
     return total
 
 
+# Compiled code that contracts calls the one compilation of it by name; to be linked and optimised in every caller would
+# take several times as long.
+_NAME = "ibia_contract"
+llvm.add_symbol(_NAME, _contract.address)
+
+
+def _contract_whole(_context: Any, rows: Any, _product: Any, _total_wanted: Any) -> Any:
+    """Contract all blocks, from compiled code: `contract` with no axes first."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        arrays = [
+            make_array(array_type)(  # type: ignore[no-untyped-call]
+                context, builder, builder.extract_value(arguments[0], place)
+            )
+            for place, array_type in enumerate(rows.types[:4])
+        ]
+        axes, tables = (builder.extract_value(arrays[place].shape, 0) for place in (0, 2))
+        places = [builder.ptrtoint(array.data, word) for array in arrays]
+        inputs = builder.extract_value(arguments[0], 4)
+        none, everything = word(0), word(-1)
+        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, ir.FunctionType(ir.DoubleType(), [word] * 13), _NAME
+        )
+        return builder.call(
+            function,
+            [*places, none, axes, tables, none, inputs, arguments[1], arguments[2], none, everything],
+        )
+
+    return types.float64(rows, types.int64, types.int64), generate
+
+
+contract_whole: Any = intrinsic(_contract_whole)
+
+
 @_compile
 def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
     """Multiply small inputs of a contraction together beforehand, so that fewer are multiplied in the large product.
@@ -455,7 +518,6 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
         size *= cardinalities[axis]
     limit = size // _MERGED_SHARE
     inner, _ = block_axes(cardinalities)
-    no_axes = np.empty(0, np.int64)
     group_of = np.full(inputs, -1, np.int64)
     has = np.zeros((inputs, axes), np.bool_)
     group_sizes = np.empty(inputs, np.int64)
@@ -531,7 +593,7 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
                             k += 1
             address = arena.ctypes.data + 8 * place
             own = Rows(own_cardinalities, own_strides, own_addresses, own_sizes, members[g])
-            contract(own, address, False, no_axes, 0, -1)
+            contract_whole(own, address, 0)
             new_addresses[row] = address
             new_sizes[row] = group_sizes[g]
             row += 1
@@ -563,8 +625,10 @@ def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
     digits = np.zeros(axes, np.int64)
     offsets = np.zeros(tables, np.int64)
     for measuring in range(2):
-        digits[:] = 0
-        offsets[:] = 0
+        for axis in range(axes):
+            digits[axis] = 0
+        for t in range(tables):
+            offsets[t] = 0
         for position in range(size):
             logarithm = 0.0
             for t in range(inputs):
@@ -648,7 +712,7 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, threads: in
 
     totals = run_all([partial(part, chunk) for chunk in range(chunks)], threads)
     for t in shared:
-        output = array_at(int(rows.addresses[t]), int(rows.sizes[t]))
+        output = np.ctypeslib.as_array((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
         for chunk in range(chunks):
             output += copies[t][chunk]
     del arena

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, inside, part
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP
 
 __all__ = [
@@ -38,9 +38,12 @@ Low = NDArray[np.uint32]
 TINY = 1e-200
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
-_compile = numba.njit(cache=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy", nogil=True)
+_FAST = {"reassoc", "contract", "nsz"}
+_compile = entry(fastmath=_FAST)
+_compile_part = part(fastmath=_FAST)
+_inside = inside(fastmath=_FAST)
 # A function called from a compiled one inherits its options unless it says otherwise.
-_compile_strictly = numba.njit(cache=True, fastmath=False, error_model="numpy", nogil=True)
+_compile_part_strictly = part(fastmath=False)
 
 
 @_compile
@@ -258,7 +261,7 @@ _MAGIC_VALUE = float(2**52 + 1024)
 _BLOCK = 1024
 
 
-@_compile
+@_inside
 def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponents: NDArray[np.uint64]) -> None:
     for i in range(bits.size):
         shifted = bits[i] - _LOW
@@ -266,7 +269,7 @@ def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponen
         exponents[i] = ((shifted + _BIAS) >> np.uint64(52)) | _MAGIC
 
 
-@_compile_strictly
+@_compile_part_strictly
 def _logarithms(mantissas: Array, exponents: Array) -> None:
     """Replace mantissas by logarithms: e ln 2 + 2 artanh((m − 1) / (m + 1)), as a series."""
     for i in range(mantissas.size):
@@ -279,7 +282,7 @@ def _logarithms(mantissas: Array, exponents: Array) -> None:
         mantissas[i] = exponent * 0.6931471805599453 + 2.0 * ratio * series
 
 
-@_compile
+@_inside
 def _dot(table: Array, other: Array) -> float:
     result = 0.0
     for i in range(table.size):
@@ -287,7 +290,7 @@ def _dot(table: Array, other: Array) -> float:
     return result
 
 
-@_compile
+@_compile_part
 def _block_entropy(values: Array, scratch: NDArray[np.uint64]) -> float:
     """Return −Σ x ln x over at most a block of entries; `scratch` has room for two blocks."""
     mantissas, exponents = scratch[:_BLOCK], scratch[_BLOCK:]
@@ -330,7 +333,9 @@ def entropy_without(table: Array, states: int, inner: int) -> float:
             for start in range(outer, outer + inner, _BLOCK):
                 length = min(_BLOCK, outer + inner - start)
                 part = buffer[:length]
-                part[:] = table[start : start + length]
+                source = table[start : start + length]
+                for i in range(length):
+                    part[i] = source[i]
                 for state in range(1, states):
                     other = table[start + state * inner : start + state * inner + length]
                     for i in range(length):
