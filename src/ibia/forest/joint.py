@@ -68,24 +68,28 @@ def _from_tree(
                         needed.add(step)
                         missing.difference_update(forest.scopes[step])
                         step = parents[step]
-    messages: dict[int, list[Table]] = {clique: [] for clique in needed}
-    for clique in reversed(queue):
-        if clique not in needed:
-            continue
-        union = set(forest.scopes[clique]).union(*(message.scope for message in messages[clique]))
-        belief = beliefs[clique]
-        if messages[clique]:
-            if space.bits(union) > limit:
-                return None
-            belief = belief.extended(tuple(sorted(union)))
-            for message in messages[clique]:
-                belief.multiply_in(message)
+    # What each clique's product spans, and what of it is sent on: sets first, so that no table is made in vain.
+    order = [clique for clique in reversed(queue) if clique in needed]
+    unions = {clique: set(forest.scopes[clique]) for clique in order}
+    sent: dict[int, Scope] = {}
+    for clique in order:
         parent = parents[clique]
-        if parent < 0:
-            return belief.marginal(tuple(sorted(wanted.intersection(union))))
-        sepset = forest.neighbours[clique][parent]
-        message = belief.marginal(tuple(sorted(set(sepset) | (wanted & union))))
-        # The parent holds the sepset's belief already: send what the branch adds to it.
-        message.multiply_in(beliefs[clique].marginal(sepset).reciprocal())
-        messages[parent].append(message)
-    raise AssertionError("the root is always needed")
+        kept = wanted & unions[clique]
+        if parent >= 0:
+            kept.update(forest.neighbours[clique][parent])
+            unions[parent] |= kept
+        if len(unions[clique]) > len(forest.scopes[clique]) and space.bits(unions[clique]) > limit:
+            return None
+        sent[clique] = tuple(sorted(kept))
+    messages: dict[int, list[Table]] = {clique: [] for clique in order}
+    for clique in order:
+        # The product of belief and messages is never written down: it may be larger than any clique.
+        message = space.contraction(
+            tuple(sorted(unions[clique])), [beliefs[clique], *messages[clique]], sent[clique]
+        )
+        parent = parents[clique]
+        if parent >= 0:
+            # The parent holds the sepset's belief already: send what the branch adds to it.
+            message.multiply_in(beliefs[clique].marginal(forest.neighbours[clique][parent]).reciprocal())
+            messages[parent].append(message)
+    return message

@@ -102,6 +102,13 @@ class Space:
         sizes = np.array([table.values.size for table in tables], np.int64)
         return Rows(own, strides, addresses, sizes, len(inputs))
 
+    def contraction(self, scope: Scope, tables: Sequence[Table], subscope: Scope) -> Table:
+        """Return the product of tables over `scope`, summed to `subscope`."""
+        self.control.check()
+        result = Table(self, subscope, memory.allocate(self.size(subscope), 0.0))
+        contract_in_chunks(self.rows(scope, tables, [result]), 0, False, self.control.threads)
+        return result
+
     def ones(self, scope: Scope) -> Table:
         """Return a table of ones over `scope`."""
         return Table(self, scope, memory.allocate(self.size(scope), 1.0))
