@@ -97,7 +97,7 @@ def compile_kernels() -> None:
 
 
 def _compile(modules: Iterable[str], step: int = 1) -> None:
-    with _hurried_compiler():
+    with _without_collection():
         for module in modules:
             for name in ENTRIES[module][::step]:
                 function = getattr(importlib.import_module(module), name)
@@ -105,29 +105,13 @@ def _compile(modules: Iterable[str], step: int = 1) -> None:
 
 
 @contextmanager
-def _hurried_compiler() -> Iterator[None]:
-    """Spare the compiler what takes a quarter of its time: collecting garbage, and comparing its own options.
-
-    It compares them whenever it looks up a type, one by one and through properties. What was set says the same; at
-    worst something is looked up in vain.
-    """
-    from numba.core import compiler
-
-    options: Any = compiler.Flags
-    usual = options.__eq__, options.__hash__
-    # The same for all: only names go into it.
-    number = hash(options())
-    replaced = hasattr(options(), "_values")
+def _without_collection() -> Iterator[None]:
+    """Spare the compiler the collection of garbage: it makes a great many objects, and needs most of them."""
     collecting = gc.isenabled()
     gc.disable()
-    if replaced:
-        options.__eq__ = lambda one, other: type(one) is type(other) and one._values == other._values
-        options.__hash__ = lambda _: number
     try:
         yield
     finally:
-        if replaced:
-            options.__eq__, options.__hash__ = usual
         if collecting:
             gc.enable()
 

@@ -34,6 +34,8 @@ _VARIANTS = 3
 _WORTH_FINISHING = 3.0
 _SHARPNESS = 3.0
 _NEGLIGIBLE = 1e-9
+# Once they have cost this many table entries, only the best of the further ones is finished.
+_AVERAGED = 2.0**27
 _EPSILON = 1e-9
 
 
@@ -95,6 +97,7 @@ def solve(
         # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
         return _solved(posterior, steps, name, _nothing_lost(steps) and len(steps) == 1)
     answers: list[Solved] = []
+    waiting: tuple[Sweeper, str] | None = None
     least, work = math.inf, 0.0
     for number, (name, variant, attempt) in enumerate(_alternatives(problem, settings, order)):
         if number >= _FEWEST and work > _WORK:
@@ -106,9 +109,15 @@ def solve(
         first = sweeper.first(math.inf if exact else _WORTH_FINISHING * least)
         if exact:
             return _solved(sweeper.run(backward.sweeps), steps, name, exact)
-        if first < math.inf:
+        if first < math.inf and work <= _AVERAGED:
             answers.append(_solved(sweeper.run(backward.sweeps), steps, name, exact))
-            least = min(least, first)
+        elif first < least:
+            waiting = sweeper, name
+        least = min(least, first)
+    if waiting is not None:
+        # Of expensive alternatives only the best is finished.
+        sweeper, name = waiting
+        answers.append(_solved(sweeper.run(backward.sweeps), sweeper.steps, name, False))
     return _combined(answers)
 
 
