@@ -53,7 +53,7 @@ _STILL_READING = "no answer within the time limit; the model was still being rea
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 # Compiling everything takes about this many seconds.
-_COMPILING = 15
+_COMPILING = 25
 
 app = typer.Typer(
     name="ibia",
