@@ -10,7 +10,7 @@ from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem
 from ibia.result import StepFigures
-from ibia.tables import Scope, Table
+from ibia.tables import Table
 
 __all__ = ["solve_exactly"]
 
@@ -22,17 +22,12 @@ def solve_exactly(problem: Problem, check: bool = False) -> tuple[Posterior, Ste
     forest = Forest()
     for clique, scope in enumerate(tree.cliques):
         forest.add_clique(clique, scope)
-    members = [frozenset(scope) for scope in tree.cliques]
-    for first, second in tree.edges:
-        forest.connect(first, second, tuple(sorted(members[first] & members[second])))
-    place = {variable: position for position, variable in enumerate(tree.order)}
-
-    def home(scope: Scope) -> int:
-        return tree.home[min(scope, key=place.__getitem__)]
-
+    for first, second, sepset in tree.sepsets():
+        forest.connect(first, second, sepset)
     potentials: dict[int, list[Table]] = {clique: [] for clique in forest.scopes}
-    for factor in problem.factors:
-        potentials[home(factor.scope)].append(factor)
+    homes = tree.homes(factor.scope for factor in problem.factors)
+    for home, factor in zip(homes, problem.factors, strict=True):
+        potentials[home].append(factor)
     if check:
         check_forest(forest, space, tree.width)
     log_z, values = marginals(forest, space, potentials)

@@ -192,8 +192,7 @@ class _Component:
     def of(cls, problem: Problem) -> _Component:
         bits = problem.space.bits
         largest = max((bits(table.scope) for table in problem.factors), default=0.0)
-        members = [frozenset(clique) for clique in problem.tree.cliques]
-        shared = math.fsum(2.0 ** bits(members[first] & members[second]) for first, second in problem.tree.edges)
+        shared = math.fsum(2.0 ** bits(sepset) for _, _, sepset in problem.tree.sepsets())
         return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest, shared)
 
     def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:

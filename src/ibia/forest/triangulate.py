@@ -56,6 +56,16 @@ class CliqueTree(NamedTuple):
     edges: list[tuple[int, int]]
     home: dict[int, int]
 
+    def sepsets(self) -> list[tuple[int, int, tuple[int, ...]]]:
+        """Return the edges, each with the variables its two cliques share."""
+        members = [frozenset(clique) for clique in self.cliques]
+        return [(first, second, tuple(sorted(members[first] & members[second]))) for first, second in self.edges]
+
+    def homes(self, scopes: Iterable[tuple[int, ...]]) -> list[int]:
+        """Return for each scope a clique (position) that contains it, if one does."""
+        place = {variable: position for position, variable in enumerate(self.order)}
+        return [self.home[min(scope, key=place.__getitem__)] for scope in scopes]
+
     def renumbered(self, number: Mapping[int, int]) -> CliqueTree:
         """Return the same tree with variables replaced by their numbers."""
         return CliqueTree(

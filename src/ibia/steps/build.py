@@ -326,19 +326,13 @@ class Growth:
         border
             Edges that lead out of it: the clique in the region, the neighbour outside, their sepset.
         """
-        position = {variable: number for number, variable in enumerate(tree.order)}
-
-        def home(scope: Scope) -> int:
-            return tree.home[min(scope, key=position.__getitem__)]
-
-        members = [frozenset(clique) for clique in tree.cliques]
-        edges = [
-            (first, second, tuple(sorted(members[first] & members[second]))) for first, second in tree.edges
-        ]
-        attached = [(clique, neighbour, sepset, home(sepset)) for clique, neighbour, sepset in border or ()]
-        numbers = self.replace(region or set(), tree.cliques, edges, attached)
-        for potential, scope in potentials:
-            self.place(potential, scope, numbers[home(scope)])
+        edges = list(border or ())
+        homes = tree.homes(sepset for _, _, sepset in edges)
+        attached = [(*edge, home) for edge, home in zip(edges, homes, strict=True)]
+        numbers = self.replace(region or set(), tree.cliques, tree.sepsets(), attached)
+        homes = tree.homes(scope for _, scope in potentials)
+        for (potential, scope), home in zip(potentials, homes, strict=True):
+            self.place(potential, scope, numbers[home])
 
     def replace(
         self,

@@ -7,7 +7,6 @@ sizes again and again. An array from here gives its memory back when the last vi
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,13 @@ Array = NDArray[np.float64]
 
 # Smaller arrays come from the heap, without a system call.
 _SMALLEST = 2**15
-# Bytes kept for further use at most; beyond that, what was given back first goes to the system.
+# Bytes kept for further use at most.
 _KEPT = 2**29
 
 # New arrays of this many entries on are weighed against the limit before they are made.
 _WEIGHED = 2**17
 
 _free: dict[int, list[Array]] = {}
-_given_back: deque[int] = deque()
 _kept = 0
 _limit = math.inf
 
@@ -48,14 +46,24 @@ class _Lease:
 
 def _give_back(memory: Array) -> None:
     global _kept
-    _free.setdefault(memory.size, []).append(memory)
-    _given_back.append(memory.size)
+    # The size goes to the end of the line, so that memory of sizes long unused goes to the system first.
+    waiting = _free.pop(memory.size, [])
+    waiting.append(memory)
+    _free[memory.size] = waiting
     _kept += memory.nbytes
-    while _kept > _KEPT and _given_back:
-        size = _given_back.popleft()
-        if _free.get(size):
-            _free[size].pop()
-            _kept -= 8 * size
+    while _kept > _KEPT:
+        _take(next(iter(_free)))
+
+
+def _take(size: int) -> Array:
+    """Take memory of a size that some waits of."""
+    global _kept
+    waiting = _free[size]
+    memory = waiting.pop()
+    if not waiting:
+        del _free[size]
+    _kept -= memory.nbytes
+    return memory
 
 
 def _capacity(size: int) -> int:
@@ -66,14 +74,11 @@ def _capacity(size: int) -> int:
 
 def allocate_unset(size: int) -> Array:
     """Return a new array of `size` entries that are about to be written."""
-    global _kept
     if size < _SMALLEST:
         return np.empty(size)
     capacity = _capacity(size)
-    found = _free.get(capacity)
-    if found:
-        memory = found.pop()
-        _kept -= memory.nbytes
+    if capacity in _free:
+        memory = _take(capacity)
     else:
         if capacity >= _WEIGHED and _limit < math.inf:
             _weigh(8 * capacity)
@@ -110,5 +115,4 @@ def release_all() -> None:
     """Give the memory that waits for further use back to the system."""
     global _kept
     _free.clear()
-    _given_back.clear()
     _kept = 0

@@ -1,0 +1,51 @@
+"""Memory of large arrays: used again when nobody holds it, kept within a limit, refused beyond one."""
+
+from __future__ import annotations
+
+import gc
+import math
+
+import numpy as np
+import pytest
+
+from ibia.tables import memory
+
+
+@pytest.fixture(autouse=True)
+def nothing_kept():
+    memory.release_all()
+    yield
+    memory.limit_memory(math.inf)
+    memory.release_all()
+
+
+def test_memory_is_used_again_only_when_no_view_of_it_is_left() -> None:
+    array = memory.allocate(2**16, 3.0)
+    place, view = memory.address_of(array), array[5:9]
+    del array
+    gc.collect()
+    other = memory.allocate_unset(2**16)
+    assert memory.address_of(other) != place
+    np.testing.assert_array_equal(view, 3.0)
+    del view
+    gc.collect()
+    assert memory.address_of(memory.allocate_unset(2**16)) == place
+
+
+def test_no_more_is_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_KEPT", 3 * 2**19)
+    for size in (2**16, 2**15 + 9, 2**16):
+        arrays = [memory.allocate_unset(size) for _ in range(5)]
+        assert len({memory.address_of(array) for array in arrays}) == 5
+        del arrays
+        gc.collect()
+        assert memory._kept <= 3 * 2**19
+        assert memory._kept == sum(array.nbytes for waiting in memory._free.values() for array in waiting)
+
+
+def test_arrays_beyond_the_limit_are_refused() -> None:
+    memory.limit_memory(1.0)
+    with pytest.raises(MemoryError):
+        memory.allocate_unset(2**18)
+    memory.limit_memory(math.inf)
+    assert memory.allocate_unset(2**18).size == 2**18
