@@ -45,6 +45,9 @@ _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
 
+# Alternatives are tried side by side where they should not need more memory than this (bytes).
+_TOGETHER = 2.0**32
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -139,6 +142,7 @@ def infer(
     ready = prepared[0]
 
     def answer(predicted: Prediction, best: str) -> Result:
+        control.together = 2.0 * predicted.bytes <= min(_TOGETHER, 0.5 * control.memory)
         return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
 
     alternatives = order == "auto" and update == "sweeps"

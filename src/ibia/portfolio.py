@@ -11,6 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +25,11 @@ from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
 from ibia.steps.order import ORDERS
+from ibia.threads import run_all
 
 __all__ = ["Backward", "Solved", "solve"]
+
+Progress = Callable[[str, int, int], None]
 
 # Alternatives are tried until they have cost this many table entries, but a few at least (docs/decisions.md).
 _WORK = 2.0**23
@@ -74,7 +80,7 @@ def solve(
     settings: Settings,
     order: str,
     backward: Backward,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Solved:
     """Return the marginals and log Z of one component.
 
@@ -92,33 +98,104 @@ def solve(
         return Solved(whole, True, 0.0, order, (figures,))
     if backward.update == "links":
         name = _usual_order(problem) if order == "auto" else order
-        steps = _run(problem, settings, name, 0, progress)
+        steps = _run(problem, _Alternative(name, 0, settings), progress)
         posterior = update_by_links(problem, steps, backward.threshold, _barren(problem, name))
         # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
         return _solved(posterior, steps, name, _nothing_lost(steps) and len(steps) == 1)
+    return _best_of(problem, settings, _alternatives(problem, settings, order), backward.sweeps, progress)
+
+
+class _Alternative(NamedTuple):
+    """A way to cut a component into steps: order of the factors, variant of the elimination order behind it."""
+
+    order: str
+    variant: int
+    settings: Settings
+
+
+class _Tried(NamedTuple):
+    """An alternative after one backward sweep.
+
+    Attributes
+    ----------
+    first
+        How much neighbouring steps disagree (infinity: too much).
+    work
+        Table entries of all steps.
+    """
+
+    sweeper: Sweeper
+    order: str
+    first: float
+    work: float
+    exact: bool
+
+    def finish(self, sweeps: int) -> Solved:
+        """Make the further sweeps."""
+        return _solved(self.sweeper.run(sweeps), self.sweeper.steps, self.order, self.exact)
+
+
+def _best_of(
+    problem: Problem,
+    settings: Settings,
+    alternatives: Iterator[_Alternative],
+    sweeps: int,
+    progress: Progress | None,
+) -> Solved:
+    """Try alternatives and return the mean of the good ones.
+
+    Several are tried side by side, where threads and memory allow; which ones count is decided in their order, as if
+    they had been tried one after the other.
+    """
+    control = problem.space.control
     answers: list[Solved] = []
-    waiting: tuple[Sweeper, str] | None = None
-    least, work = math.inf, 0.0
-    for number, (name, variant, attempt) in enumerate(_alternatives(problem, settings, order)):
+    waiting: _Tried | None = None
+    least, work, number = math.inf, 0.0, 0
+    while batch := list(islice(alternatives, control.threads if control.together else 1)):
+        # Only one reports: two that take turns would tell nothing.
+        reports = [progress] + [None] * (len(batch) - 1)
+        tried = run_all(
+            [
+                partial(_try, problem, alternative, settings.bound, _WORTH_FINISHING * least, report)
+                for alternative, report in zip(batch, reports, strict=True)
+            ],
+            control,
+        )
+        worth_finishing: list[_Tried] = []
+        for attempt in tried:
+            if number >= _FEWEST and work > _WORK:
+                break
+            number += 1
+            work += attempt.work
+            if attempt.exact:
+                return attempt.finish(sweeps)
+            if attempt.first <= _WORTH_FINISHING * least:
+                if work <= _AVERAGED:
+                    worth_finishing.append(attempt)
+                elif attempt.first < least:
+                    waiting = attempt
+                least = min(least, attempt.first)
+        answers += run_all([partial(attempt.finish, sweeps) for attempt in worth_finishing], control)
+        # What was tried and has been finished, or given up, needs its memory no longer.
+        del tried, worth_finishing, attempt
         if number >= _FEWEST and work > _WORK:
             break
-        steps = _run(problem, attempt, name, variant, progress)
-        work += math.fsum(step.entries for step in steps)
-        sweeper = Sweeper(problem, steps, settings.bound, _barren(problem, name))
-        exact = _nothing_lost(steps)
-        first = sweeper.first(math.inf if exact else _WORTH_FINISHING * least)
-        if exact:
-            return _solved(sweeper.run(backward.sweeps), steps, name, exact)
-        if first < math.inf and work <= _AVERAGED:
-            answers.append(_solved(sweeper.run(backward.sweeps), steps, name, exact))
-        elif first < least:
-            waiting = sweeper, name
-        least = min(least, first)
     if waiting is not None:
         # Of expensive alternatives only the best is finished.
-        sweeper, name = waiting
-        answers.append(_solved(sweeper.run(backward.sweeps), sweeper.steps, name, False))
+        answers.append(waiting.finish(sweeps))
     return _combined(answers)
+
+
+def _try(
+    problem: Problem, alternative: _Alternative, bound: float, limit: float, progress: Progress | None
+) -> _Tried:
+    """Run an alternative and sweep backward once; steps that disagree more than `limit` are given up."""
+    order = alternative.order
+    steps = _run(problem, alternative, progress)
+    sweeper = Sweeper(problem, steps, bound, _barren(problem, order))
+    exact = _nothing_lost(steps)
+    first = sweeper.first(math.inf if exact else limit)
+    return _Tried(sweeper, order, first, math.fsum(step.entries for step in steps), exact)
 
 
 def _combined(answers: list[Solved]) -> Solved:
@@ -140,13 +217,13 @@ def _combined(answers: list[Solved]) -> Solved:
     return replace(best, posterior=replace(best.posterior, marginals=marginals, log_z=log_z))
 
 
-def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[tuple[str, int, Settings]]:
-    """Iterate over the ways to try: order, variant of the elimination order behind it, settings.
+def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[_Alternative]:
+    """Iterate over the ways to try.
 
     First all orders, then all with one bit more of reduction, then both with other elimination orders.
     """
     if order != "auto":
-        yield order, 0, settings
+        yield _Alternative(order, 0, settings)
         return
     usual = _usual_order(problem)
     names = [usual, *(name for name in reversed(ORDERS) if name not in (usual, "topological"))]
@@ -158,7 +235,7 @@ def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[
             for name in names:
                 # A topological order does not depend on an elimination order.
                 if not (variant and name == "topological"):
-                    yield name, variant, attempt
+                    yield _Alternative(name, variant, attempt)
 
 
 def _usual_order(problem: Problem) -> str:
@@ -170,13 +247,9 @@ def _barren(problem: Problem, order: str) -> frozenset[int]:
     return problem.barren if order == "topological" else frozenset()
 
 
-def _run(
-    problem: Problem,
-    settings: Settings,
-    name: str,
-    variant: int,
-    progress: Callable[[str, int, int], None] | None,
-) -> list[Step]:
+def _run(problem: Problem, alternative: _Alternative, progress: Progress | None) -> list[Step]:
+    name, variant, settings = alternative
+
     def report(done: int, total: int) -> None:
         if progress is not None:
             progress(name, done, total)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from ibia.control import Control
 from ibia.tables import contract as contraction
 from ibia.tables.contract import Rows, block_axes, contract, contract_in_chunks, contract_logarithms, strides_of
 
@@ -95,7 +96,7 @@ def test_chunks_give_the_same_bits_on_any_number_of_threads(seed: int) -> None:
     for threads in (1, 2, 3):
         case = Case(np.random.default_rng(seed), cardinalities, 3, 4)
         assert case.product.size >= contraction.LARGE
-        total = contract_in_chunks(case.rows, case.product.ctypes.data, True, threads)
+        total = contract_in_chunks(case.rows, case.product.ctypes.data, True, Control(threads=threads))
         case.check(total)
         answers.append((total, *(table.tobytes() for table in case.tables)))
     assert answers[0] == answers[1] == answers[2]

@@ -266,7 +266,7 @@ class _Layout:
         product = int(plan.beliefs[clique]) if phase == DISTRIBUTE else 0
         total, log_scale = 0.0, 0.0
         if not plan.logarithmic[clique]:
-            total = contract_in_chunks(rows, product, not has_parent, self.space.control.threads)
+            total = contract_in_chunks(rows, product, not has_parent, self.space.control)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
             clear(rows)
             total, logarithm = contract_logarithms(rows, product)

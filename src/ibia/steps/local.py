@@ -159,9 +159,7 @@ class LocalReducer:
         removals = [
             removal for variable in sorted(self.scopes[clique]) for removal in self.removals(clique, variable)
         ]
-        lossy = dict.fromkeys(removal.variable for removal in removals if not removal.exact)
-        if lossy:
-            self.rule.foresee(clique, self.scopes[clique], list(lossy))
+        self.rule.foresee(removals, self.scopes, self.sepsets)
         best: tuple[float, ...] | None = None
         choice: Removal | None = None
         for removal in removals:

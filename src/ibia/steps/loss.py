@@ -15,7 +15,7 @@ from ibia.errors import InputError
 from ibia.forest.forest import Edge, Forest
 from ibia.tables import Scope, Space, Table
 from ibia.tables.contract import LARGE
-from ibia.tables.threads import run_all
+from ibia.tables.threads import run_parts
 
 __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 
@@ -37,8 +37,8 @@ Sepsets = dict[Edge, set[int]]
 class LossRule(Protocol):
     """Ranks removals (smaller is better) and tells their loss in nats."""
 
-    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
-        """Hear which variables of a clique are about to be ranked."""
+    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
+        """Hear which removals are about to be ranked."""
         ...
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
@@ -74,16 +74,24 @@ class KullbackLeibler:
         lost = sum(self._conditional(clique, scopes[clique], variable) for clique in removal.cliques)
         return gained - lost
 
-    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
-        """Compute the entropies of a large clique without each of some variables, on several threads."""
-        current = self._table(clique, scope)
-        missing = [variable for variable in variables if variable not in self._entropies[clique]]
-        if current.values.size >= LARGE:
+    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
+        """Compute the entropies that the ranks of some removals need, on several threads if that is much work."""
+        missing: dict[tuple[int | Edge, int], Table] = {}
+        for removal in removals:
+            if not removal.exact:
+                keys: list[int | Edge] = [*removal.edges, *removal.cliques]
+                for key in keys:
+                    table = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
+                    if removal.variable not in self._entropies[key]:
+                        missing[key, removal.variable] = table
+        if sum(table.values.size for table in missing.values()) >= LARGE:
             self.space.control.check()
-            found = run_all(
-                [partial(current.entropy_without, variable) for variable in missing], self.space.control.threads
+            found = run_parts(
+                [partial(table.entropy_without, variable) for (_, variable), table in missing.items()],
+                self.space.control,
             )
-            self._entropies[clique].update(zip(missing, found, strict=True))
+            for (key, variable), entropy in zip(missing, found, strict=True):
+                self._entropies[key][variable] = entropy
 
     def _conditional(self, key: int | Edge, scope: set[int], variable: int) -> float:
         """Return H(v | rest) in a clique or sepset."""
@@ -115,7 +123,7 @@ class MutualInformation(KullbackLeibler):
         self._interface = interface
         self._pairs: dict[tuple[int, Scope], float] = {}
 
-    def foresee(self, clique: int, scope: set[int], variables: list[int]) -> None:
+    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
         """Do nothing: ranks are made of pairs of variables, which are cheap."""
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:

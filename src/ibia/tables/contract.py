@@ -26,7 +26,8 @@ from numba.np.arrayobj import make_array, populate_array
 from numpy.typing import NDArray
 
 from ibia.compiled import entry, inside, part
-from ibia.tables.threads import run_all
+from ibia.control import Control
+from ibia.tables.threads import run_parts
 
 __all__ = [
     "LARGE",
@@ -694,7 +695,7 @@ def _chunk_axes(rows: Rows) -> tuple[Integers, int, int]:
     return chosen[:count], chunks, size // block
 
 
-def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, threads: int) -> float:
+def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, control: Control) -> float:
     """Contract a large product on several threads; the sums do not depend on how many."""
     rows, arena = merge_inputs(rows)
     axes, chunks, blocks = _chunk_axes(rows)
@@ -710,7 +711,7 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, threads: in
         own = rows._replace(addresses=addresses)
         return contract(own, product, total_wanted, axes, chunk * (blocks // chunks), (chunk + 1) * (blocks // chunks))
 
-    totals = run_all([partial(part, chunk) for chunk in range(chunks)], threads)
+    totals = run_parts([partial(part, chunk) for chunk in range(chunks)], control)
     for t in shared:
         output = np.ctypeslib.as_array((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
         for chunk in range(chunks):

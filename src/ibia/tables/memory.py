@@ -7,6 +7,9 @@ sizes again and again. An array from here gives its memory back when the last vi
 from __future__ import annotations
 
 import math
+import os
+import threading
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -26,6 +29,9 @@ _KEPT = 2**29
 # New arrays of this many entries on are weighed against the limit before they are made.
 _WEIGHED = 2**17
 
+# Memory given back, not yet sorted in: that can happen at any point, on any thread, even while the lock is held.
+_returned: deque[Array] = deque()
+_lock = threading.Lock()
 _free: dict[int, list[Array]] = {}
 _kept = 0
 _limit = math.inf
@@ -41,22 +47,30 @@ class _Lease:
         self.__array_interface__: dict[str, Any] = {**memory.__array_interface__, "shape": (size,)}
 
     def __del__(self) -> None:
-        _give_back(self.memory)
+        _returned.append(self.memory)
+        _sort_in()
 
 
-def _give_back(memory: Array) -> None:
+def _sort_in() -> None:
+    """Put memory that was given back where it is found, unless another one is about to."""
     global _kept
-    # The size goes to the end of the line, so that memory of sizes long unused goes to the system first.
-    waiting = _free.pop(memory.size, [])
-    waiting.append(memory)
-    _free[memory.size] = waiting
-    _kept += memory.nbytes
-    while _kept > _KEPT:
-        _take(next(iter(_free)))
+    while _returned and _lock.acquire(blocking=False):
+        try:
+            while _returned:
+                memory = _returned.popleft()
+                # The size goes to the end of the line, so that memory of sizes long unused goes to the system first.
+                waiting = _free.pop(memory.size, [])
+                waiting.append(memory)
+                _free[memory.size] = waiting
+                _kept += memory.nbytes
+            while _kept > _KEPT:
+                _take(next(iter(_free)))
+        finally:
+            _lock.release()
 
 
 def _take(size: int) -> Array:
-    """Take memory of a size that some waits of."""
+    """Take memory of a size that some waits of (with the lock held)."""
     global _kept
     waiting = _free[size]
     memory = waiting.pop()
@@ -77,9 +91,10 @@ def allocate_unset(size: int) -> Array:
     if size < _SMALLEST:
         return np.empty(size)
     capacity = _capacity(size)
-    if capacity in _free:
-        memory = _take(capacity)
-    else:
+    with _lock:
+        memory = _take(capacity) if capacity in _free else None
+    _sort_in()
+    if memory is None:
         if capacity >= _WEIGHED and _limit < math.inf:
             _weigh(8 * capacity)
         memory = np.empty(capacity)
@@ -111,8 +126,21 @@ def address_of(array: Array) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def _start_afresh() -> None:
+    """After a fork: whoever held the lock is not there any more, nor is what it did half."""
+    global _lock, _kept
+    _lock = threading.Lock()
+    _returned.clear()
+    _free.clear()
+    _kept = 0
+
+
+os.register_at_fork(after_in_child=_start_afresh)
+
+
 def release_all() -> None:
     """Give the memory that waits for further use back to the system."""
     global _kept
-    _free.clear()
-    _kept = 0
+    with _lock:
+        _free.clear()
+        _kept = 0

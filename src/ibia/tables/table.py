@@ -20,7 +20,7 @@ from ibia.tables import kernels, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks
 from ibia.tables.maps import IndexMap, index_map
 from ibia.tables.memory import address_of
-from ibia.tables.threads import run_all
+from ibia.tables.threads import run_parts
 
 __all__ = ["Scope", "Space", "Table"]
 
@@ -106,7 +106,7 @@ class Space:
         """Return the product of tables over `scope`, summed to `subscope`."""
         self.control.check()
         result = Table(self, subscope, memory.allocate(self.size(subscope), 0.0))
-        contract_in_chunks(self.rows(scope, tables, [result]), 0, False, self.control.threads)
+        contract_in_chunks(self.rows(scope, tables, [result]), 0, False, self.control)
         return result
 
     def ones(self, scope: Scope) -> Table:
@@ -156,7 +156,7 @@ class Table:
         space = self.space
         space.control.check()
         outputs = [Table(space, scope, memory.allocate(space.size(scope), 0.0)) for scope in subscopes]
-        contract_in_chunks(space.rows(self.scope, [self], outputs), 0, False, space.control.threads)
+        contract_in_chunks(space.rows(self.scope, [self], outputs), 0, False, space.control)
         return outputs
 
     def multiply_in(self, other: Table) -> Table:
@@ -194,7 +194,7 @@ class Table:
         self.space.control.check()
         ends = [count * part // _PARTS for part in range(_PARTS + 1)]
         parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
-        return run_all(parts, self.space.control.threads)
+        return run_parts(parts, self.space.control)
 
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
