@@ -30,8 +30,11 @@ from ibia.errors import InputError
 __all__ = ["KERNEL_MODULES", "PARTS", "Clock", "add_command", "clocked", "measure"]
 
 # Every public function of these modules (and every public method of their public classes) counts as table work.
-KERNEL_MODULES = ("ibia.tables.kernels",)
+KERNEL_MODULES = ("ibia.tables.kernels", "ibia.tables.contract", "ibia.tables.memory", "ibia.forest.propagate")
 _SIMPLIFICATION = ("ibia.simplify", "simplify")
+
+# Runs over this many seconds should be table work for the most part.
+_LONG = 2.0
 
 PARTS = ("read", "simplify", "graph", "tables", "write")
 
@@ -42,7 +45,7 @@ def add_command(commands: Any) -> None:
         "split",
         help="where the time of a whole run goes",
         description="Seconds of a whole run at a bound, and the shares of reading, simplification, graph code, tables "
-        "and writing. Table work is what the functions of the kernel modules take.",
+        "and writing. Table work is what the functions of the kernel modules take. One thread.",
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
@@ -60,7 +63,7 @@ def _command(options: argparse.Namespace) -> int:
                 "data": str(options.data),
                 "family": instance.family,
                 "name": instance.name,
-                "choices": {"bound": options.bound, "order": options.order},
+                "choices": {"bound": options.bound, "order": options.order, "threads": 1},
             },
             {"family": instance.family, "name": instance.name},
         )
@@ -87,14 +90,16 @@ def _summary_lines(rows: Sequence[Row]) -> list[str]:
     if not measured:
         return ["no run was measured"]
     total = sum(row["seconds"] for row in measured)
-    under = sum(1 for row in measured if row["tables"] < row["seconds"] / 2)
+    long = [row for row in measured if row["seconds"] > _LONG]
+    under = [row for row in long if row["tables"] < row["seconds"] / 2]
     typical = geometric_mean(row["seconds"] for row in measured)
     return [
         f"{len(measured)} runs, {total:.1f} s in all; geometric mean {typical:.3f} s",
         "share of the sum: " + ", ".join(f"{part} {sum(row[part] for row in measured) / total:.1%}" for part in PARTS),
         "mean of shares:   "
         + ", ".join(f"{part} {mean(row[part] / row['seconds'] for row in measured):.1%}" for part in PARTS),
-        f"tables take less than half: {under} of {len(measured)}",
+        f"of {len(long)} runs over {_LONG:g} s tables take less than half in {len(under)}"
+        + (f": {', '.join(row['name'] for row in under)}" if under else ""),
     ]
 
 
