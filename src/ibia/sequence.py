@@ -184,10 +184,12 @@ def conditionals(messages: Messages, beliefs: dict[int, Table]) -> dict[int, Tab
     """
     tables = {}
     for clique, scope in messages.scopes.items():
-        table = beliefs[clique].marginal(scope)
+        table = beliefs[clique].over(scope)
         parent, shared = messages.parents[clique]
         if parent >= 0:
-            table.multiply_in(table.marginal(shared).reciprocal())
+            table = table.times(table.over(shared).reciprocal())
+        elif table is beliefs[clique]:
+            table = table.copy()
         tables[clique] = table
     return tables
 

@@ -137,8 +137,7 @@ class Sweeper:
         location = self.steps[number + 1].location
         wanted: dict[int, Table] = {}
         for clique, scope in messages.scopes.items():
-            wanted[clique] = following[location[message_number(clique)]].marginal(scope)
-            wanted[clique].normalise_in()
+            wanted[clique] = following[location[message_number(clique)]].over(scope).normalised()
         for clique, table in conditionals(messages, wanted).items():
             table.divide_in(messages.tables[clique], 1.0)
             if self.weight < 1.0 and clique in self.backward[number]:
@@ -146,7 +145,7 @@ class Sweeper:
             self.backward[number][clique] = table
         tilted, log_mass = _tilt(core.forest, self.backward[number], self.problem.space)
         for clique, scope in messages.scopes.items():
-            difference = tilted.beliefs[clique].marginal(scope).distance(wanted[clique])
+            difference = tilted.beliefs[clique].over(scope).distance(wanted[clique])
             result.note_difference(scope, difference)
         beliefs = tilted.beliefs
         if reduction.removals:
@@ -255,7 +254,7 @@ def _posterior_of(scope: Scope, here: _Queried, there: _Queried) -> Table | None
         return None
     prior.multiply_in(posterior.divide_in(prior.marginal(present)))
     prior.normalise_in()
-    return prior.marginal(scope)
+    return prior.over(scope)
 
 
 def _compare(belief: Table, removed: set[int], there: _Queried, result: Posterior) -> None:

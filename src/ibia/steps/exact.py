@@ -77,7 +77,7 @@ class Core:
             if parent is None or not gone.scope:
                 restored[gone.clique] = self.full[gone.clique]
             else:
-                restored[gone.clique] = _extend(self.full[gone.clique], parent.marginal(gone.scope))
+                restored[gone.clique] = _extend(self.full[gone.clique], parent.over(gone.scope))
         return {clique: table for clique, table in restored.items() if clique in keep}
 
 

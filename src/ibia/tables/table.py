@@ -151,6 +151,10 @@ class Table:
         kernels.marginalise(self.values, *partner, out)
         return Table(self.space, subscope, out)
 
+    def over(self, subscope: Scope) -> Table:
+        """Return the marginal over `subscope` to be read only: if that is the whole scope, this very table."""
+        return self if subscope == self.scope else self.marginal(subscope)
+
     def marginals(self, subscopes: Sequence[Scope]) -> list[Table]:
         """Return the marginals over several subscopes in one pass."""
         space = self.space
@@ -227,17 +231,31 @@ class Table:
         self._in_parts(self.values.size, lambda part: kernels.scale_in(self.values[part], factor))
         return self
 
+    def mass(self) -> float:
+        """Return the sum of all entries."""
+        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part])))
+
     def normalise_in(self) -> float:
         """Scale to sum one and return the logarithm of the former sum (minus infinity: the table is all zero)."""
-        mass = math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part])))
+        mass = self.mass()
         if mass <= 0.0:
             return -math.inf
         if mass < _SMALLEST_MASS:
             # One over it would overflow.
             self.scale_in(1.0 / _SMALLEST_MASS)
             return math.log(_SMALLEST_MASS) + self.normalise_in()
-        self.scale_in(1.0 / mass)
+        if abs(mass - 1.0) > _ROUNDING:
+            self.scale_in(1.0 / mass)
         return math.log(mass)
+
+    def normalised(self) -> Table:
+        """Return this table, or, if it does not sum to one, a copy that does."""
+        mass = self.mass()
+        if abs(mass - 1.0) <= _ROUNDING:
+            return self
+        copy = self.copy()
+        copy.normalise_in()
+        return copy
 
     def entropy(self) -> float:
         """Return the entropy in nats (of a table that sums to one)."""
@@ -277,3 +295,5 @@ class Table:
 
 
 _SMALLEST_MASS = 2.0**-1000
+# Sums of many entries are one up to this: scaling would not make them better.
+_ROUNDING = 1e-14
