@@ -11,7 +11,7 @@ from brute_force import forest_joint, joint_of_tables, marginal_of, recalibrate
 from ibia.forest.calibrate import ZeroMassError
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest, edge
-from ibia.forest.joint import joint_marginal
+from ibia.forest.joint import Queried
 from ibia.forest.triangulate import triangulate
 from ibia.tables import Space, Table
 
@@ -133,9 +133,10 @@ def test_joint_queries_across_cliques_and_trees(seed: int, zeros: float) -> None
     joint = joint / joint.sum()
     before = {clique: table.values.copy() for clique, table in forest.beliefs.items()}
     generator = np.random.default_rng(seed)
-    for size in (1, 2, 3, 4):
+    queried = Queried(forest, forest.beliefs, space, 30.0)
+    for size in (1, 2, 3, 4, 3, 2):
         scope = tuple(sorted(generator.choice(held, size, replace=False).tolist()))
-        table = joint_marginal(forest, forest.beliefs, forest.holders(), scope, 30.0, space)
+        table = queried.joint(scope)
         assert table is not None
         assert table.scope == scope
         np.testing.assert_allclose(table.values, marginal_of(joint, held, scope), rtol=1e-9, atol=1e-14)
@@ -155,9 +156,8 @@ def test_joint_queries_keep_to_their_limit() -> None:
             forest.connect(place - 1, place, (place,))
     joint = joint_of_tables(space, forest.beliefs.values(), range(6))
     recalibrate(forest, space)
-    holders = forest.holders()
-    assert joint_marginal(forest, forest.beliefs, holders, (0, 5), 2.0, space) is None
-    table = joint_marginal(forest, forest.beliefs, holders, (0, 5), 3.0, space)
+    assert Queried(forest, forest.beliefs, space, 2.0).joint((0, 5)) is None
+    table = Queried(forest, forest.beliefs, space, 3.0).joint((0, 5))
     assert table is not None
     np.testing.assert_allclose(table.values, marginal_of(joint / joint.sum(), range(6), (0, 5)), rtol=1e-12)
     # Two variables in different trees need a table of both.
@@ -165,8 +165,8 @@ def test_joint_queries_keep_to_their_limit() -> None:
     for clique, variable in ((0, 0), (1, 1)):
         apart.add_clique(clique, (variable,))
         apart.beliefs[clique] = Table(space, (variable,), np.array([0.25, 0.75]))
-    assert joint_marginal(apart, apart.beliefs, apart.holders(), (0, 1), 1.0, space) is None
-    both = joint_marginal(apart, apart.beliefs, apart.holders(), (0, 1), 2.0, space)
+    assert Queried(apart, apart.beliefs, space, 1.0).joint((0, 1)) is None
+    both = Queried(apart, apart.beliefs, space, 2.0).joint((0, 1))
     assert both is not None
     np.testing.assert_allclose(both.values, [0.0625, 0.1875, 0.1875, 0.5625])
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ibia.backward.posterior import Posterior, last_informed_step
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
-from ibia.forest.joint import joint_marginal
+from ibia.forest.joint import Queried
 from ibia.prepare import Problem
 from ibia.sequence import Messages, Step, conditionals, keep_within, message_number
 from ibia.tables import Scope, Space, Table
@@ -162,8 +162,8 @@ class Sweeper:
         core, reduction = self.steps[number].core, self.steps[number].reduction
         assert core is not None
         assert reduction is not None
-        here = _Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
-        there = _Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
+        here = Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
+        there = Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
         answers: dict[int, Table] = {}
         for clique, scope in core.forest.scopes.items():
             unchanged = scope == reduction.scopes[clique]
@@ -210,27 +210,7 @@ def _tilt(core: Forest, backward: dict[int, Table], space: Space) -> tuple[Fores
     return forest, calibrate(forest, space, potentials, core.sepsets)
 
 
-class _Queried:
-    """A calibrated forest that answers joint queries."""
-
-    def __init__(self, forest: Forest, beliefs: dict[int, Table], space: Space, limit: float) -> None:
-        self.forest = forest
-        self.beliefs = beliefs
-        self.space = space
-        self.limit = limit
-        self.holders = forest.holders()
-
-    def joint(self, scope: Scope) -> Table | None:
-        """Return the joint marginal over `scope`, normalised, unless it needs too large a table."""
-        if self.space.bits(scope) > self.limit:
-            return None
-        table = joint_marginal(self.forest, self.beliefs, self.holders, scope, self.limit, self.space)
-        if table is not None:
-            table.normalise_in()
-        return table
-
-
-def _posterior_of(scope: Scope, here: _Queried, there: _Queried) -> Table | None:
+def _posterior_of(scope: Scope, here: Queried, there: Queried) -> Table | None:
     """Return the posterior over `scope`, a clique of this step's core, from the following step's.
 
     Variables that the following step does not hold are independent of it given all they share a clique with here:
@@ -257,7 +237,7 @@ def _posterior_of(scope: Scope, here: _Queried, there: _Queried) -> Table | None
     return prior.over(scope)
 
 
-def _compare(belief: Table, removed: set[int], there: _Queried, result: Posterior) -> None:
+def _compare(belief: Table, removed: set[int], there: Queried, result: Posterior) -> None:
     """Note how far a projected belief is from the following step on pairs of a removed and another variable."""
     present = [variable for variable in belief.scope if variable in there.holders]
     for variable in sorted(removed.intersection(present)):

@@ -229,14 +229,6 @@ def divide_or_keep_in(table: Array, divisor: Array, old: Array) -> None:
 
 
 @_compile
-def blend_in(table: Array, old: Array, weight: float) -> None:
-    """Replace `table` by the weighted geometric mean of it and `old`."""
-    for i in range(table.size):
-        if table[i] > 0.0 and old[i] > 0.0:
-            table[i] = math.exp(weight * math.log(table[i]) + (1.0 - weight) * math.log(old[i]))
-
-
-@_compile
 def scale_in(table: Array, factor: float) -> None:
     """Multiply every entry of `table` by `factor`."""
     for i in range(table.size):
@@ -258,6 +250,7 @@ _MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
 _BIAS = np.uint64(1024 << 52)
 _MAGIC = np.uint64(0x4330000000000000)
 _MAGIC_VALUE = float(2**52 + 1024)
+_ROUNDER = float(3 * 2**51)
 _BLOCK = 1024
 
 
@@ -356,6 +349,48 @@ def entropy_without(table: Array, states: int, inner: int) -> float:
                     part[i] = subtotal
             result += _block_entropy(buffer[: here * inner], scratch)
     return result
+
+
+@_compile_part_strictly
+def _exponentials(values: Array, powers: Array) -> None:
+    """Replace values from −708 to 709 by two factors of their exponentials: e^r, as a series, and 2^k."""
+    for i in range(values.size):
+        # Adding a large number rounds to a whole one, which is then found in the last bits.
+        powers[i] = values[i] * 1.4426950408889634 + _ROUNDER
+        whole = powers[i] - _ROUNDER
+        rest = (values[i] - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
+        series = 1 / 39916800 + rest * (1 / 479001600)
+        series = 1 / 40320 + rest * (1 / 362880 + rest * (1 / 3628800 + rest * series))
+        series = 1 / 120 + rest * (1 / 720 + rest * (1 / 5040 + rest * series))
+        series = 0.5 + rest * (1 / 6 + rest * (1 / 24 + rest * series))
+        values[i] = 1.0 + rest * (1.0 + rest * series)
+    bits = powers.view(np.uint64)
+    for i in range(bits.size):
+        bits[i] = (bits[i] + np.uint64(1023)) << np.uint64(52)
+
+
+@_compile
+def blend_in(table: Array, old: Array, weight: float) -> None:
+    """Replace `table` by the weighted geometric mean of it and `old`; where either is zero it stays as it is."""
+    scratch = np.empty(3 * _BLOCK, np.uint64)
+    first, second = scratch[:_BLOCK], scratch[_BLOCK : 2 * _BLOCK]
+    exponents = scratch[2 * _BLOCK :]
+    means, others = first.view(np.float64), second.view(np.float64)
+    for start in range(0, table.size, _BLOCK):
+        here = table[start : start + _BLOCK]
+        there = old[start : start + _BLOCK]
+        _split_bits(here.view(np.uint64), first, exponents)
+        _logarithms(means[: here.size], exponents.view(np.float64))
+        _split_bits(there.view(np.uint64), second, exponents)
+        _logarithms(others[: here.size], exponents.view(np.float64))
+        for i in range(here.size):
+            mean = weight * means[i] + (1.0 - weight) * others[i]
+            means[i] = mean if mean > -708.0 else -708.0
+        powers = exponents.view(np.float64)
+        _exponentials(means[: here.size], powers)
+        for i in range(here.size):
+            if here[i] > 0.0 and there[i] > 0.0:
+                here[i] = means[i] * powers[i]
 
 
 @_compile
