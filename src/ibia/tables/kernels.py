@@ -254,53 +254,60 @@ _ROUNDER = float(3 * 2**51)
 _BLOCK = 1024
 
 
-@_inside
-def _split_bits(bits: NDArray[np.uint64], mantissas: NDArray[np.uint64], exponents: NDArray[np.uint64]) -> None:
-    for i in range(bits.size):
-        shifted = bits[i] - _LOW
-        mantissas[i] = (shifted & _MANTISSA) + _LOW
-        exponents[i] = ((shifted + _BIAS) >> np.uint64(52)) | _MAGIC
+# 2 artanh(r) / r − 2 as a polynomial in r², over r², for |r| ≤ (√2 − 1) / (√2 + 1): interpolated at Chebyshev's nodes,
+# off by less than 2E-18.
+_SERIES = (
+    0.666666666666667,
+    0.39999999999899505,
+    0.28571428625975415,
+    0.2222221113477644,
+    0.18182889127294533,
+    0.15331721528403702,
+    0.1461645055753855,
+)
 
 
 @_compile_part_strictly
-def _logarithms(mantissas: Array, exponents: Array) -> None:
-    """Replace mantissas by logarithms: e ln 2 + 2 artanh((m − 1) / (m + 1)), as a series."""
-    for i in range(mantissas.size):
-        exponent = exponents[i] - _MAGIC_VALUE
-        ratio = (mantissas[i] - 1.0) / (mantissas[i] + 1.0)
-        square = ratio * ratio
-        series = 1 / 13 + square * (1 / 15 + square * (1 / 17))
-        series = 1 / 7 + square * (1 / 9 + square * (1 / 11 + square * series))
-        series = 1.0 + square * (1 / 3 + square * (1 / 5 + square * series))
-        mantissas[i] = exponent * 0.6931471805599453 + 2.0 * ratio * series
+def _split(values: Array, mantissas: Array, exponents: Array) -> None:
+    """Write values as 2^e · m: the mantissas, and e ln 2."""
+    bits, mantissa_bits, exponent_bits = values.view(np.uint64), mantissas.view(np.uint64), exponents.view(np.uint64)
+    for i in range(bits.size):
+        shifted = bits[i] - _LOW
+        mantissa_bits[i] = (shifted & _MANTISSA) + _LOW
+        exponent_bits[i] = ((shifted + _BIAS) >> np.uint64(52)) | _MAGIC
+    for i in range(bits.size):
+        exponents[i] = (exponents[i] - _MAGIC_VALUE) * 0.6931471805599453
 
 
 @_inside
-def _dot(table: Array, other: Array) -> float:
-    result = 0.0
-    for i in range(table.size):
-        result += table[i] * other[i]
-    return result
+def _logarithm(mantissa: float, exponent: float) -> float:
+    """Return e ln 2 + 2 artanh((m − 1) / (m + 1))."""
+    ratio = (mantissa - 1.0) / (mantissa + 1.0)
+    square = ratio * ratio
+    series = _SERIES[4] + square * (_SERIES[5] + square * _SERIES[6])
+    series = _SERIES[0] + square * (_SERIES[1] + square * (_SERIES[2] + square * (_SERIES[3] + square * series)))
+    return exponent + ratio * (2.0 + square * series)
 
 
 @_compile_part
-def _block_entropy(values: Array, scratch: NDArray[np.uint64]) -> float:
+def _block_entropy(values: Array, scratch: Array) -> float:
     """Return −Σ x ln x over at most a block of entries; `scratch` has room for two blocks."""
     mantissas, exponents = scratch[:_BLOCK], scratch[_BLOCK:]
-    _split_bits(values.view(np.uint64), mantissas, exponents)
-    logarithms = mantissas.view(np.float64)[: values.size]
-    _logarithms(logarithms, exponents.view(np.float64))
-    return -_dot(values, logarithms)
+    _split(values, mantissas, exponents)
+    result = 0.0
+    for i in range(values.size):
+        result -= values[i] * _logarithm(mantissas[i], exponents[i])
+    return result
 
 
 @_compile
 def entropy(table: Array) -> float:
     """Return −Σ x ln x over the entries (nats); the table should sum to one.
 
-    The logarithm is our own because a loop with a library call per entry does not vectorise (measured: 1.6 against
+    The logarithm is our own because a loop with a library call per entry does not vectorise (measured: 0.9 against
     4.6 to 7.7 ns per entry); it is good to a few units in the last place.
     """
-    scratch = np.empty(2 * _BLOCK, np.uint64)
+    scratch = np.empty(2 * _BLOCK)
     result = 0.0
     for start in range(0, table.size, _BLOCK):
         result += _block_entropy(table[start : start + _BLOCK], scratch)
@@ -318,37 +325,58 @@ def entropy_without(table: Array, states: int, inner: int) -> float:
     inner
         Entries that the variables after it span.
     """
-    scratch = np.empty(2 * _BLOCK, np.uint64)
+    scratch = np.empty(2 * _BLOCK)
     buffer = np.empty(_BLOCK)
     result = 0.0
     if inner >= _BLOCK:
         for outer in range(0, table.size, states * inner):
             for start in range(outer, outer + inner, _BLOCK):
-                length = min(_BLOCK, outer + inner - start)
-                part = buffer[:length]
-                source = table[start : start + length]
-                for i in range(length):
-                    part[i] = source[i]
-                for state in range(1, states):
-                    other = table[start + state * inner : start + state * inner + length]
-                    for i in range(length):
-                        part[i] += other[i]
+                part = buffer[: min(_BLOCK, outer + inner - start)]
+                _sum_states(table, start, states, inner, part)
                 result += _block_entropy(part, scratch)
     else:
         rows = _BLOCK // inner
         count = table.size // (states * inner)
         for first in range(0, count, rows):
             here = min(rows, count - first)
-            for row in range(here):
-                source = table[(first + row) * states * inner : (first + row + 1) * states * inner]
-                part = buffer[row * inner : (row + 1) * inner]
-                for i in range(inner):
-                    subtotal = 0.0
-                    for state in range(states):
-                        subtotal += source[state * inner + i]
-                    part[i] = subtotal
+            _sum_rows(table, first, here, states, inner, buffer)
             result += _block_entropy(buffer[: here * inner], scratch)
     return result
+
+
+@_compile_part
+def _sum_rows(table: Array, first: int, count: int, states: int, inner: int, out: Array) -> None:
+    """Sum some rows of `states` times `inner` entries over the states."""
+    start = first * states * inner
+    if states == 2 and inner == 1:
+        for row in range(count):
+            out[row] = table[start + 2 * row] + table[start + 2 * row + 1]
+    elif states == 2 and inner == 2:
+        for row in range(count):
+            here = start + 4 * row
+            out[2 * row] = table[here] + table[here + 2]
+            out[2 * row + 1] = table[here + 1] + table[here + 3]
+    elif inner == 1:
+        for row in range(count):
+            subtotal = 0.0
+            for state in range(states):
+                subtotal += table[start + row * states + state]
+            out[row] = subtotal
+    else:
+        for row in range(count):
+            _sum_states(table, start + row * states * inner, states, inner, out[row * inner : (row + 1) * inner])
+
+
+@_inside
+def _sum_states(table: Array, start: int, states: int, inner: int, out: Array) -> None:
+    """Sum entries that lie `inner` apart, from `start` on."""
+    source = table[start : start + out.size]
+    for i in range(out.size):
+        out[i] = source[i]
+    for state in range(1, states):
+        other = table[start + state * inner : start + state * inner + out.size]
+        for i in range(out.size):
+            out[i] += other[i]
 
 
 @_compile_part_strictly
@@ -372,21 +400,18 @@ def _exponentials(values: Array, powers: Array) -> None:
 @_compile
 def blend_in(table: Array, old: Array, weight: float) -> None:
     """Replace `table` by the weighted geometric mean of it and `old`; where either is zero it stays as it is."""
-    scratch = np.empty(3 * _BLOCK, np.uint64)
-    first, second = scratch[:_BLOCK], scratch[_BLOCK : 2 * _BLOCK]
-    exponents = scratch[2 * _BLOCK :]
-    means, others = first.view(np.float64), second.view(np.float64)
+    means, mantissas, exponents = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
     for start in range(0, table.size, _BLOCK):
         here = table[start : start + _BLOCK]
         there = old[start : start + _BLOCK]
-        _split_bits(here.view(np.uint64), first, exponents)
-        _logarithms(means[: here.size], exponents.view(np.float64))
-        _split_bits(there.view(np.uint64), second, exponents)
-        _logarithms(others[: here.size], exponents.view(np.float64))
+        _split(here, mantissas, exponents)
         for i in range(here.size):
-            mean = weight * means[i] + (1.0 - weight) * others[i]
+            means[i] = weight * _logarithm(mantissas[i], exponents[i])
+        _split(there, mantissas, exponents)
+        for i in range(here.size):
+            mean = means[i] + (1.0 - weight) * _logarithm(mantissas[i], exponents[i])
             means[i] = mean if mean > -708.0 else -708.0
-        powers = exponents.view(np.float64)
+        powers = exponents
         _exponentials(means[: here.size], powers)
         for i in range(here.size):
             if here[i] > 0.0 and there[i] > 0.0:
