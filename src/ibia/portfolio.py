@@ -1,9 +1,9 @@
 """The portfolio: solve one component by the best of a few alternatives.
 
 How a component is cut into steps (the order of its factors, how far cliques are reduced) decides the error, and nobody
-can tell beforehand which way is best. After one backward sweep one can: ways whose neighbouring steps agree much worse
-than those of the best are dropped, the others are finished, and their answers weigh by that agreement. How many are
-tried depends on what they cost, counted in table entries, so that the same input always gives the same answer.
+can tell beforehand which way is best. After one backward sweep one can: ways whose neighbouring steps agree worse than
+those of the best are dropped, the others are finished, and the mean of their answers is taken. How many are tried
+depends on what they cost, counted in table entries, so that the same input always gives the same answer.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ibia.backward.links import update_by_links
 from ibia.backward.posterior import Posterior
@@ -35,11 +36,10 @@ Progress = Callable[[str, int, int], None]
 _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
-# Alternatives whose steps disagree more than so many times as much as those of the best are dropped; the others weigh
-# as their disagreement to this negative power.
-_WORTH_FINISHING = 3.0
-_SHARPNESS = 3.0
-_NEGLIGIBLE = 1e-9
+# Alternatives whose steps disagree more than so many times as much as those of the best are dropped.
+_WORTH_FINISHING = 1.5
+# Below this, probabilities are as good as zero.
+_NEGLIGIBLE = 1e-300
 # Once they have cost this many table entries, only the best of the further ones is finished.
 _AVERAGED = 2.0**27
 _EPSILON = 1e-9
@@ -199,22 +199,29 @@ def _try(
 
 
 def _combined(answers: list[Solved]) -> Solved:
-    """Return the mean of answers, weighted by how well their steps agreed after one sweep; in all else the best one.
+    """Return the geometric mean of the answers whose steps agreed about equally well; in all else the best one.
 
-    Answers whose steps agree about equally well are off in different directions, so their mean is better than any.
+    Such answers are off in different directions, so their mean is better than any of them.
     """
     best = min(answers, key=lambda answer: answer.posterior.inconsistencies[0])
-    worst_weighed = _WORTH_FINISHING * best.posterior.inconsistencies[0]
-    weighed = [answer for answer in answers if answer.posterior.inconsistencies[0] <= worst_weighed]
-    weights = np.array([max(answer.posterior.inconsistencies[0], _NEGLIGIBLE) ** -_SHARPNESS for answer in weighed])
-    weights /= weights.sum()
-    posteriors = [answer.posterior for answer in weighed]
+    most = _WORTH_FINISHING * best.posterior.inconsistencies[0]
+    posteriors = [answer.posterior for answer in answers if answer.posterior.inconsistencies[0] <= most]
     marginals = {
-        variable: weights @ np.array([posterior.marginals[variable] for posterior in posteriors])
+        variable: _geometric_mean([posterior.marginals[variable] for posterior in posteriors])
         for variable in best.posterior.marginals
     }
-    log_z = math.fsum(weight * posterior.log_z for weight, posterior in zip(weights, posteriors, strict=True))
+    log_z = math.fsum(posterior.log_z for posterior in posteriors) / len(posteriors)
     return replace(best, posterior=replace(best.posterior, marginals=marginals, log_z=log_z))
+
+
+def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    if len(marginals) == 1:
+        return marginals[0]
+    logarithms = np.log(np.maximum(marginals, _NEGLIGIBLE)).mean(axis=0)
+    mean: NDArray[np.float64] = np.exp(logarithms - logarithms.max())
+    mean[np.max(marginals, axis=0) <= _NEGLIGIBLE] = 0.0
+    mean /= mean.sum()
+    return mean
 
 
 def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[_Alternative]:
