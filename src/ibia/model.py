@@ -213,6 +213,8 @@ class Layout(NamedTuple):
     ----------
     cardinalities
         The number of states of each variable.
+    state_starts, states
+        Variable → where its states begin in `states`, which are their numbers; one number more says where the last end.
     starts
         Factor → where its scope begins in `members`; one number more says where the last one ends.
     members
@@ -222,6 +224,8 @@ class Layout(NamedTuple):
     """
 
     cardinalities: NDArray[np.int64]
+    state_starts: NDArray[np.int64]
+    states: NDArray[np.int64]
     starts: NDArray[np.int64]
     members: NDArray[np.int64]
     offsets: NDArray[np.int64]
@@ -307,9 +311,11 @@ class Model:
         sizes = [factor.values.size for factor in self.factors]
         return Layout(
             np.array(self.cardinalities, np.int64),
-            np.fromiter(accumulate(map(len, scopes), initial=0), np.int64, len(scopes) + 1),
+            _ends(self.cardinalities),
+            np.fromiter(chain.from_iterable(map(range, self.cardinalities)), np.int64),
+            _ends([len(scope) for scope in scopes]),
             np.fromiter(chain.from_iterable(scopes), np.int64),
-            np.fromiter(accumulate(sizes, initial=0), np.int64, len(sizes) + 1),
+            _ends(sizes),
         )
 
     @cached_property
@@ -344,6 +350,10 @@ class Model:
             f"Model({name}{self.kind}, {len(self.variables)} variables of at most {largest} states, "
             f"{len(self.factors)} factors of at most {table} entries)"
         )
+
+
+def _ends(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
 
 
 def check_evidence(

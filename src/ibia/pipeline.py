@@ -122,7 +122,7 @@ def infer(
         started,
     )
     control = Control() if control is None else control
-    control.threads = usable_cores() if threads is None else check_threads(threads)
+    control.threads = _all_cores() if threads is None else check_threads(threads)
     control.memory = goal.memory
     limit_memory(control.memory)
     control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
@@ -151,6 +151,12 @@ def infer(
         _warm_up()
     result = Search(answer, predictor, goal, control).run()
     return replace(result, seconds=time.monotonic() - started)
+
+
+@cache
+def _all_cores() -> int:
+    """Return how many cores there are; asking the system takes longer than small models do, so it is asked once."""
+    return usable_cores()
 
 
 @cache

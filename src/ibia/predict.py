@@ -199,13 +199,14 @@ class _Component:
 
     def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
         limit = max(bound, self.largest_factor)
+        widest = float(self.cliques.max())
+        if widest <= limit:
+            entries = float(np.exp2(self.cliques).sum())
+            handled = float(self.cliques.size)
+            held = 8.0 * (2.0 * self.messages + _EXACT_PART * 2.0**widest)
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
         excess = np.maximum(self.cliques - limit, 0.0)
         sizes = np.exp2(np.minimum(self.cliques, limit))
-        if not excess.any():
-            entries = float(sizes.sum())
-            handled = float(self.cliques.size)
-            held = 8.0 * (2.0 * self.messages + _EXACT_PART * float(sizes.max()))
-            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
         handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
         if quick:

@@ -207,13 +207,7 @@ class _Layout:
         """Pass all messages and return log Z."""
         if not self.count:
             return 0.0
-        plan = self.plan
-        small = (self.sizes > 0) & (self.sizes < LARGE)
-        if not self._keep:
-            self._allocate(plan.upward, small)
-        self._allocate(plan.downward, small)
-        plan.ratios[:] = plan.upward
-        self._allocate(plan.ratios, small & (plan.divisors != 0))
+        self._allocate()
         if not self._wide.size:
             return self._both_passes()
         try:
@@ -222,7 +216,7 @@ class _Layout:
                 return log_z
         except ZeroMassError:
             pass
-        plan.logarithmic[self._wide] = True
+        self.plan.logarithmic[self._wide] = True
         return self._both_passes()
 
     def _both_passes(self) -> float:
@@ -241,12 +235,23 @@ class _Layout:
                 lost[place] += lost[parent]
         return bool(lost[self._wide].max() < _LONGEST_RANGE)
 
-    def _allocate(self, addresses: Integers, chosen: NDArray[np.bool_]) -> None:
-        """Give the messages of the chosen edges their places in one array."""
-        starts = np.cumsum(self.sizes * chosen)
-        arena = memory.allocate_unset(int(starts[-1]))
+    def _allocate(self) -> None:
+        """Give the messages of all edges that are not large their places in one array."""
+        plan = self.plan
+        small = self.sizes < LARGE
+        sizes = self.sizes * small
+        ends = sizes.cumsum()
+        total = int(ends[-1])
+        divided = bool(plan.divisors.any())
+        arena = memory.allocate_unset((3 if divided else 2) * total)
         self._arenas.append(arena)
-        addresses[chosen] = address_of(arena) + 8 * (starts - self.sizes)[chosen]
+        places = address_of(arena) + 8 * (ends - sizes)
+        np.copyto(plan.downward, places, where=small)
+        if not self._keep:
+            np.copyto(plan.upward, places + 8 * total, where=small)
+        plan.ratios[:] = plan.upward
+        if divided:
+            np.copyto(plan.ratios, places + 16 * total, where=small & (plan.divisors != 0))
 
     def _pass(self, phase: int, clique: int, stop: int) -> float:
         log_scale = 0.0

@@ -23,7 +23,7 @@ from ibia.simplify.evidence import slice_evidence
 from ibia.simplify.shape import split_products
 from ibia.simplify.structure import Structure, find_structure
 from ibia.simplify.support import prune_support
-from ibia.simplify.working import Factors, Indices, Values, WorkingModel, ends, positions
+from ibia.simplify.working import Factors, Indices, Values, WorkingModel, positions
 
 __all__ = ["Factors", "Simplified", "Structure", "simplify"]
 
@@ -68,8 +68,7 @@ class Simplified:
             marginals[positions(self.state_starts[variables], self.sizes[variables])] = np.concatenate(
                 list(found.values())
             )
-        cardinalities = self.model.layout.cardinalities
-        starts = ends(cardinalities)
+        starts = self.model.layout.state_starts
         if marginals.size < starts[-1]:
             possible = marginals
             marginals = np.zeros(int(starts[-1]))

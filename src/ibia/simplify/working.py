@@ -134,10 +134,10 @@ class WorkingModel:
     @classmethod
     def of(cls, model: Model) -> WorkingModel:
         """Return a model as it is, its factors copied (also those without variables)."""
-        sizes, starts, members, offsets = model.layout
+        sizes, state_starts, states, starts, members, offsets = model.layout
         values = np.concatenate([np.empty(0), *[factor.values for factor in model.factors]])
         factors = Factors(starts, members.copy(), offsets, values, np.arange(starts.size - 1))
-        return cls(sizes, positions(np.zeros_like(sizes), sizes), ends(sizes), factors)
+        return cls(sizes, states, state_starts, factors)
 
     def keep_states(self, kept: NDArray[np.bool_]) -> None:
         """Restrict the variables to some of their states, and the tables with them.
