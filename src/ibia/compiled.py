@@ -48,7 +48,6 @@ ENTRIES = {
         "entropy",
         "entropy_without",
         "largest_difference",
-        "spread",
     ),
     "ibia.tables.contract": ("merge_inputs", "contract_logarithms", "_chunk_axes"),
     "ibia.forest.propagate": ("vanished", "rows_of", "finish", "propagate"),

@@ -48,7 +48,7 @@ def _inputs(problem: Problem) -> Inputs:
         ends(lengths),
         merged.scopes[positions(merged.starts[order], lengths)],
         address_of(merged.values) + 8 * merged.offsets[order],
-        problem.spreads[order],
+        merged.spreads[order],
     )
 
 

@@ -284,8 +284,8 @@ class Prepared:
         for number, (problem, outcome) in enumerate(zip(self.problems, solved, strict=True)):
             log_z += [problem.log_constant, outcome.posterior.log_z]
             figures += [replace(step, component=number) if number else step for step in outcome.steps]
-            for variable, marginal in outcome.posterior.marginals.items():
-                values[problem.variables[variable]] = marginal
+            found = outcome.posterior.marginals
+            values.update(zip(map(problem.variables.__getitem__, found), found.values(), strict=True))
             for variable, difference in outcome.posterior.disagreement.items():
                 disagreement[problem.variables[variable]] = difference
         exact = all(outcome.exact for outcome in solved)

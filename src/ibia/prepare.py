@@ -76,15 +76,9 @@ class Problem:
         return [
             Table(self.space, tuple(scopes[begin:end]), self.merged.values[first:last], spread)
             for (begin, end), (first, last), spread in zip(
-                pairwise(starts), pairwise(offsets), self.spreads.tolist(), strict=True
+                pairwise(starts), pairwise(offsets), self.merged.spreads.tolist(), strict=True
             )
         ]
-
-    @cached_property
-    def spreads(self) -> NDArray[np.float64]:
-        """Logarithms of the largest (which is one) over the smallest positive entry of each table."""
-        values = self.merged.values
-        return -np.log(np.minimum.reduceat(np.where(values > 0.0, values, 1.0), self.merged.offsets[:-1]))
 
     @cached_property
     def tree(self) -> CliqueTree:

@@ -175,6 +175,19 @@ def test_constants_are_dropped_and_kept_in_the_scale() -> None:
     assert simplified.log_constant == pytest.approx(math.log(320.0))
 
 
+def test_variables_alone_are_settled() -> None:
+    factors = [((0,), [1e300, 3e300, 0.0]), ((1, 2), [[1.0, 2.0], [3.0, 5.0]]), ((2,), [1.0, 2.0])]
+    model = Model.from_arrays([3, 2, 2, 4], factors)
+    simplified = simplify(model, {})
+    assert [sorted(part.scopes) for part in simplified.components] == [[(1, 2), (2,)]]
+    assert [states.tolist() for states in simplified.states] == [[0, 1], [0, 1], [0, 1], [0, 1, 2, 3]]
+    np.testing.assert_allclose(simplified.marginals[:2], [0.25, 0.75])
+    np.testing.assert_allclose(simplified.marginals[-4:], 0.25)
+    assert simplified.log_constant == pytest.approx(math.log(4.0) + math.log(4e300))
+    whole = simplified.whole_marginals({1: np.array([0.1, 0.9]), 2: np.array([0.3, 0.7])})
+    assert [marginal.tolist() for marginal in whole] == [[0.25, 0.75, 0.0], [0.1, 0.9], [0.3, 0.7], [0.25] * 4]
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_products_fall_into_their_factors(seed: int) -> None:
     generator = np.random.default_rng(seed)

@@ -24,6 +24,8 @@ class Merged(NamedTuple):
         Table → where the numbers of the factors it is the product of begin in `sources`, likewise.
     log_scales
         Logarithms of the scales taken out.
+    spreads
+        Logarithm of the largest entry (which is one) over the smallest positive one of each table.
     """
 
     starts: Indices
@@ -33,6 +35,7 @@ class Merged(NamedTuple):
     bounds: Indices
     sources: Indices
     log_scales: Values
+    spreads: Values
 
 
 def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) -> Merged:
@@ -47,8 +50,8 @@ def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) ->
     """
     renumbered = factors._replace(starts=factors.starts - factors.starts[0], members=members)
     starts, scopes, bounds, sources = _group(renumbered.starts, members.copy(), cardinalities.size)
-    offsets, values, log_scales = _merge(renumbered, cardinalities, sources, bounds)
-    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales)
+    offsets, values, log_scales, spreads = _merge(renumbered, cardinalities, sources, bounds)
+    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads)
 
 
 @compiled
@@ -111,7 +114,9 @@ def _group(starts: Indices, scopes: Indices, variables: int) -> tuple[Indices, I
 
 
 @compiled
-def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) -> tuple[Indices, Values, Values]:
+def _merge(
+    factors: Factors, sizes: Indices, order: Indices, bounds: Indices
+) -> tuple[Indices, Values, Values, Values]:
     """Multiply the factors between two bounds; a group that is zero everywhere has the log scale minus infinity."""
     starts, members, offsets, values, _ = factors
     count = bounds.size - 1
@@ -123,6 +128,7 @@ def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) ->
         most = max(most, starts[factor + 1] - starts[factor])
     out = np.ones(out_offsets[count], np.float64)
     log_scales = np.zeros(count, np.float64)
+    spreads = np.empty(count, np.float64)
     digits = np.zeros(most, np.int64)
     strides = np.empty(most, np.int64)
     for group in range(count):
@@ -150,4 +156,9 @@ def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) ->
             if largest > 0.0:
                 for entry in range(table.size):
                     table[entry] /= largest
-    return out_offsets, out, log_scales
+        smallest = 1.0
+        for entry in range(table.size):
+            if 0.0 < table[entry] < smallest:
+                smallest = table[entry]
+        spreads[group] = -np.log(smallest)
+    return out_offsets, out, log_scales, spreads
