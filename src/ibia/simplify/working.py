@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ibia.compiled import entry, inside
 from ibia.errors import ZeroProbabilityError
 from ibia.model import Model
+from ibia.tables.memory import allocate_unset
 
 __all__ = [
     "NOTHING_POSSIBLE",
@@ -135,7 +136,9 @@ class WorkingModel:
     def of(cls, model: Model) -> WorkingModel:
         """Return a model as it is, its factors copied (also those without variables)."""
         sizes, state_starts, states, starts, members, offsets = model.layout
-        values = np.concatenate([np.empty(0), *[factor.values for factor in model.factors]])
+        values = allocate_unset(int(offsets[-1]))
+        if values.size:
+            np.concatenate([factor.values for factor in model.factors], out=values)
         factors = Factors(starts, members.copy(), offsets, values, np.arange(starts.size - 1))
         return cls(sizes, states, state_starts, factors)
 
