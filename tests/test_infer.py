@@ -56,8 +56,7 @@ def case(kind: str, seed: int) -> tuple[Model, dict[int, int], Answer]:
 def width(model: Model, evidence: dict[int, int] | None = None) -> float:
     """Return the bits of the largest clique of the model's triangulation."""
     simplified = simplify(model, evidence or {})
-    cardinalities = [states.size for states in simplified.states]
-    problems = [prepare(component, cardinalities, simplified.structure) for component in simplified.components]
+    problems = [prepare(component, simplified) for component in simplified.components]
     return max((problem.width for problem in problems), default=0.0)
 
 
@@ -325,7 +324,7 @@ def without_backward_pass(model: Model, evidence: dict[int, int], bound: float) 
     for variable, states in enumerate(simplified.states):
         marginals[variable] = np.isin(np.arange(model.cardinalities[variable]), states) / states.size
     for component in simplified.components:
-        problem = prepare(component, [states.size for states in simplified.states], simplified.structure)
+        problem = prepare(component, simplified)
         posterior = Posterior()
         for step in reversed(forward(problem, problem.order("elimination"), Settings(bound=bound))):
             posterior.read(step.forest.beliefs)

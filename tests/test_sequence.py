@@ -43,7 +43,7 @@ def problems(model: Model, evidence: dict[int, int] | None = None) -> Iterator[P
     """Yield the prepared components of a model."""
     simplified = simplify(model, evidence or {})
     for component in simplified.components:
-        yield prepare(component, [states.size for states in simplified.states], simplified.structure)
+        yield prepare(component, simplified)
 
 
 def orders(problem: Problem) -> list[str]:

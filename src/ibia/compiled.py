@@ -31,9 +31,10 @@ ENTRIES = {
     "ibia.simplify.support": ("_possible_states",),
     "ibia.simplify.shape": ("_split_all",),
     "ibia.simplify.components": ("_components",),
-    "ibia.simplify.merge": ("_merge",),
+    "ibia.simplify.merge": ("_group", "_merge"),
     "ibia.forest.elimination": ("eliminate", "missing_edges"),
-    "ibia.forest.triangulate": ("_graph", "_maximal_cliques"),
+    "ibia.forest.triangulate": ("_graph", "maximal_cliques"),
+    "ibia.forest.layout": ("lay_out", "assign_readings"),
     "ibia.tables.kernels": (
         "marginalise",
         "multiply_in",
@@ -47,10 +48,9 @@ ENTRIES = {
         "entropy",
         "entropy_without",
         "largest_difference",
-        "spread",
     ),
     "ibia.tables.contract": ("merge_inputs", "contract_logarithms", "_chunk_axes"),
-    "ibia.forest.propagate": ("smallest_holders", "clear", "vanished", "rows_of", "finish", "propagate"),
+    "ibia.forest.propagate": ("vanished", "rows_of", "finish", "propagate"),
 }
 
 
@@ -128,7 +128,7 @@ def _type(hint: Any) -> Any:
 
     if hasattr(hint, "_fields"):
         hints = typing.get_type_hints(hint)
-        return types.NamedTuple([_type(hints[field]) for field in hint._fields], hint)  # type: ignore[no-untyped-call]
+        return types.BaseTuple.from_types([_type(hints[field]) for field in hint._fields], hint)  # type: ignore[no-untyped-call]
     plain = {int: types.int64, float: types.float64, bool: types.boolean}
     if hint in plain:
         return plain[hint]

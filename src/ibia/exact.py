@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
 from ibia.backward.posterior import Posterior
-from ibia.forest.calibrate import marginals
+from ibia.forest.calibrate import Inputs, marginals
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem
 from ibia.result import StepFigures
-from ibia.tables import Table
+from ibia.simplify.working import ends, positions
+from ibia.tables.memory import address_of
 
 __all__ = ["solve_exactly"]
 
@@ -18,26 +21,42 @@ __all__ = ["solve_exactly"]
 def solve_exactly(problem: Problem, check: bool = False) -> tuple[Posterior, StepFigures]:
     """Return all marginals and log Z of a component by its best clique tree."""
     started = time.perf_counter()
-    tree, space = problem.tree, problem.space
-    forest = Forest()
-    for clique, scope in enumerate(tree.cliques):
-        forest.add_clique(clique, scope)
-    for first, second, sepset in tree.sepsets():
-        forest.connect(first, second, sepset)
-    potentials: dict[int, list[Table]] = {clique: [] for clique in forest.scopes}
-    homes = tree.homes(factor.scope for factor in problem.factors)
-    for home, factor in zip(homes, problem.factors, strict=True):
-        potentials[home].append(factor)
     if check:
-        check_forest(forest, space, tree.width)
-    log_z, values = marginals(forest, space, potentials)
+        check_forest(_forest(problem), problem.space, problem.width)
+    log_z, values = marginals(problem.trees, problem.cardinalities, _inputs(problem), problem.space)
     figures = StepFigures(
         step=0,
-        cliques=len(forest.scopes),
-        largest_bits=tree.width,
-        factors=len(problem.factors),
-        bound=tree.width,
+        cliques=problem.trees.parents.size,
+        largest_bits=problem.width,
+        factors=problem.merged.log_scales.size,
+        bound=problem.width,
         loss=0.0,
         seconds=time.perf_counter() - started,
     )
-    return Posterior(values, log_z, inconsistencies=[0.0]), figures
+    return Posterior(dict(enumerate(values)), log_z, inconsistencies=[0.0]), figures
+
+
+def _inputs(problem: Problem) -> Inputs:
+    """Return the tables of the problem by the cliques they belong to."""
+    merged = problem.merged
+    # Variables are numbered as they are eliminated, so the first of a scope is the first to go.
+    homes = problem.homes[merged.scopes[merged.starts[:-1]]]
+    order = homes.argsort(kind="stable")
+    lengths = (merged.starts[1:] - merged.starts[:-1])[order]
+    return Inputs(
+        ends(np.bincount(homes, minlength=problem.trees.parents.size)),
+        ends(lengths),
+        merged.scopes[positions(merged.starts[order], lengths)],
+        address_of(merged.values) + 8 * merged.offsets[order],
+        merged.spreads[order],
+    )
+
+
+def _forest(problem: Problem) -> Forest:
+    """Return the clique tree as a forest."""
+    forest = Forest()
+    for clique, scope in enumerate(problem.tree.cliques):
+        forest.add_clique(clique, scope)
+    for first, second, sepset in problem.tree.sepsets():
+        forest.connect(first, second, sepset)
+    return forest

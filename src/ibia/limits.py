@@ -6,6 +6,7 @@ Reads texts, the environment and what the system says about itself. Knows nothin
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import re
 import time
@@ -134,7 +135,7 @@ def usable_cores() -> int:
 def resident_memory() -> float:
     """Return the bytes of memory this process holds (0 if the system does not tell)."""
     pages = _first_numbers("/proc/self/statm")
-    return pages[1] * os.sysconf("SC_PAGE_SIZE") if len(pages) > 1 else 0.0
+    return pages[1] * mmap.PAGESIZE if len(pages) > 1 else 0.0
 
 
 def available_memory() -> float:
@@ -168,8 +169,10 @@ def _reclaimable(group: Path) -> float:
 
 
 def _lines(path: str) -> list[str]:
+    # Read without any layers: every run asks, and small models take less time than those would.
     try:
-        return Path(path).read_text(encoding="ascii", errors="replace").splitlines()
+        with open(path, "rb", buffering=0) as stream:
+            return stream.read().decode("ascii", errors="replace").splitlines()
     except OSError:
         return []
 

@@ -11,14 +11,15 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Literal, SupportsIndex
+from itertools import accumulate, chain
+from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.errors import InputError
 
-__all__ = ["Factor", "FactorError", "Model", "Variable", "check_evidence"]
+__all__ = ["Factor", "FactorError", "Layout", "Model", "Variable", "check_evidence"]
 
 # Larger tables are a mistake in the input; refusing them early keeps every later size a sane number.
 LARGEST_TABLE = 2**40
@@ -205,6 +206,31 @@ def _real_array(values: ArrayLike) -> NDArray[Any]:
     return array
 
 
+class Layout(NamedTuple):
+    """Where things are when all scopes, and all tables, lie end to end.
+
+    Attributes
+    ----------
+    cardinalities
+        The number of states of each variable.
+    state_starts, states
+        Variable → where its states begin in `states`, which are their numbers; one number more says where the last end.
+    starts
+        Factor → where its scope begins in `members`; one number more says where the last one ends.
+    members
+        The variables of the scopes.
+    offsets
+        Factor → where its table begins; one number more says where the last one ends.
+    """
+
+    cardinalities: NDArray[np.int64]
+    state_starts: NDArray[np.int64]
+    states: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    members: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+
+
 @dataclass(frozen=True, repr=False)
 class Model:
     """A discrete graphical model: the product of its factors, unnormalised.
@@ -279,6 +305,20 @@ class Model:
         return tuple(variable.cardinality for variable in self.variables)
 
     @cached_property
+    def layout(self) -> Layout:
+        """The scopes and the sizes of all factors in a few arrays, which are not to be written to."""
+        scopes = [factor.scope for factor in self.factors]
+        sizes = [factor.values.size for factor in self.factors]
+        return Layout(
+            np.array(self.cardinalities, np.int64),
+            _ends(self.cardinalities),
+            np.fromiter(chain.from_iterable(map(range, self.cardinalities)), np.int64),
+            _ends([len(scope) for scope in scopes]),
+            np.fromiter(chain.from_iterable(scopes), np.int64),
+            _ends(sizes),
+        )
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The name of each variable."""
         return tuple(variable.name for variable in self.variables)
@@ -310,6 +350,10 @@ class Model:
             f"Model({name}{self.kind}, {len(self.variables)} variables of at most {largest} states, "
             f"{len(self.factors)} factors of at most {table} entries)"
         )
+
+
+def _ends(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
 
 
 def check_evidence(

@@ -125,7 +125,7 @@ def infer(
         started,
     )
     control = Control() if control is None else control
-    control.threads = usable_cores() if threads is None else check_threads(threads)
+    control.threads = _all_cores() if threads is None else check_threads(threads)
     control.memory = goal.memory
     limit_memory(control.memory)
     control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
@@ -155,6 +155,12 @@ def infer(
         _warm_up()
     result = Search(answer, predictor, goal, control).run()
     return replace(result, seconds=time.monotonic() - started)
+
+
+@cache
+def _all_cores() -> int:
+    """Return how many cores there are; asking the system takes longer than small models do, so it is asked once."""
+    return usable_cores()
 
 
 @cache
@@ -264,8 +270,10 @@ class Prepared:
         solved: list[Solved] = []
         for problem in self.problems:
             self.control.check()
+            # One that fits is solved at a stroke: without a listener there is nothing to report.
+            listener = None if progress is None and problem.width <= bound else report
             try:
-                solved.append(solve(problem, settings, order, backward, report))
+                solved.append(solve(problem, settings, order, backward, listener))
             except ZeroMassError:
                 raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
         return self._assemble(solved, settings.bound, time.monotonic() - started)
@@ -279,16 +287,11 @@ class Prepared:
         figures: list[StepFigures] = []
         for number, (problem, outcome) in enumerate(zip(self.problems, solved, strict=True)):
             log_z += [problem.log_constant, outcome.posterior.log_z]
-            figures += [replace(step, component=number) for step in outcome.steps]
-            for variable, marginal in outcome.posterior.marginals.items():
-                values[problem.variables[variable]] = marginal
+            figures += [replace(step, component=number) if number else step for step in outcome.steps]
+            found = outcome.posterior.marginals
+            values.update(zip(map(problem.variables.__getitem__, found), found.values(), strict=True))
             for variable, difference in outcome.posterior.disagreement.items():
                 disagreement[problem.variables[variable]] = difference
-        marginals = []
-        for variable, states in enumerate(self.simplified.states):
-            marginal = np.zeros(model.cardinalities[variable])
-            marginal[states] = values.get(variable, 1.0 / states.size)
-            marginals.append(marginal)
         exact = all(outcome.exact for outcome in solved)
         total_loss = math.fsum(outcome.loss for outcome in solved)
         remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
@@ -297,7 +300,7 @@ class Prepared:
         return Result(
             model=model,
             evidence=self.evidence,
-            marginals=tuple(marginals),
+            marginals=self.simplified.whole_marginals(values),
             log_z=math.fsum(log_z),
             exact=exact,
             bound=bound,
@@ -318,11 +321,8 @@ def prepare_model(
     """Simplify a model with its evidence and lay out its components, for one bound or (None) for any."""
     control = Control() if control is None else control
     simplified = simplify(model, evidence)
-    cardinalities = [known.size for known in simplified.states]
     problems = []
     for component in simplified.components:
         control.check()
-        problems.append(
-            prepare(component, cardinalities, simplified.structure, control=control, bound=bound)
-        )
+        problems.append(prepare(component, simplified, control=control, bound=bound))
     return Prepared(model, evidence, simplified, tuple(problems), control)

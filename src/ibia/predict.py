@@ -190,20 +190,23 @@ class _Component:
 
     @classmethod
     def of(cls, problem: Problem) -> _Component:
-        bits = problem.space.bits
-        largest = max((bits(table.scope) for table in problem.factors), default=0.0)
-        shared = math.fsum(2.0 ** bits(sepset) for _, _, sepset in problem.tree.sepsets())
-        return cls(np.array([bits(clique) for clique in problem.tree.cliques]), largest, shared)
+        bits, trees, merged = np.log2(problem.cardinalities), problem.trees, problem.merged
+        factors = np.add.reduceat(bits[merged.scopes], merged.starts[:-1])
+        # Roots have no sepset towards a parent.
+        sepsets = np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][trees.parents >= 0])
+        cliques = np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1])
+        return cls(cliques, float(factors.max()), float(np.exp2(sepsets).sum()))
 
     def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
         limit = max(bound, self.largest_factor)
+        widest = float(self.cliques.max())
+        if widest <= limit:
+            entries = float(np.exp2(self.cliques).sum())
+            handled = float(self.cliques.size)
+            held = 8.0 * (2.0 * self.messages + _EXACT_PART * 2.0**widest)
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
         excess = np.maximum(self.cliques - limit, 0.0)
         sizes = np.exp2(np.minimum(self.cliques, limit))
-        if not excess.any():
-            entries = float(sizes.sum())
-            handled = float(self.cliques.size)
-            held = 8.0 * (2.0 * self.messages + _EXACT_PART * float(sizes.max()))
-            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
         handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
         if quick:

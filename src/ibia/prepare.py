@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ibia.control import Control
 from ibia.errors import ZeroProbabilityError
-from ibia.forest.triangulate import CliqueTree, triangulate
-from ibia.simplify import Factors, Structure
-from ibia.simplify.merge import merge_factors
+from ibia.forest.elimination import Elimination
+from ibia.forest.layout import Trees, lay_out
+from ibia.forest.triangulate import CliqueTree, clique_tree, graph_of, maximal_cliques, search, triangulate
+from ibia.simplify import Factors, Simplified
+from ibia.simplify.merge import Merged, merge_factors
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.order import Ordering, factor_order
-from ibia.tables import Scope, Space, Table
-from ibia.tables.kernels import spread
+from ibia.tables import Space, Table
 
 __all__ = ["Problem", "prepare"]
+
+Integers = NDArray[np.int64]
 
 # The search for a better tree may take about as long as the tables of the best one so far: an entry costs 16 ns where
 # tables are large and 150 ns or more where they are small, a step of elimination 10 ns.
@@ -32,37 +40,92 @@ _LITTLE_EFFORT = 0.1
 class Problem:
     """One connected component, ready to be solved.
 
+    The arrays are all that an exact answer needs; what only approximate ones use is made when it is asked for.
+
     Attributes
     ----------
     variables
         Number in the space → variable of the model.
-    factors
-        Tables, each scaled to a largest entry of one.
+    cardinalities
+        Number in the space → the number of states.
+    merged
+        The tables, each scaled to a largest entry of one.
     log_constant
         Logarithm of the scales taken out.
-    tree
+    trees
         The best clique tree found for the whole component; its width is the cheapest exact bound.
-    ranks
-        Topological rank of each factor, when the model is a Bayesian network.
-    children
-        Variables each factor is the conditional distribution of, when the model is a Bayesian network.
-    barren
-        Factors that cannot change the posterior of variables in other factors (or none).
+    homes
+        Variable → the clique of its elimination: it contains every scope whose first variable it is.
     """
 
     space: Space
     variables: tuple[int, ...]
-    factors: list[Table]
+    cardinalities: Integers
+    merged: Merged
     log_constant: float
-    tree: CliqueTree
-    ranks: list[int] | None
-    children: list[frozenset[int]] | None
-    barren: frozenset[int]
+    trees: Trees
+    homes: Integers
+    _component: Factors
+    _simplified: Simplified
+    _elimination: Elimination
+
+    @cached_property
+    def factors(self) -> list[Table]:
+        """The tables."""
+        starts, offsets, scopes = self.merged.starts.tolist(), self.merged.offsets.tolist(), self.merged.scopes.tolist()
+        return [
+            Table(self.space, tuple(scopes[begin:end]), self.merged.values[first:last], spread)
+            for (begin, end), (first, last), spread in zip(
+                pairwise(starts), pairwise(offsets), self.merged.spreads.tolist(), strict=True
+            )
+        ]
+
+    @cached_property
+    def tree(self) -> CliqueTree:
+        """The best clique tree found for the whole component."""
+        tree = clique_tree(self._elimination, np.sort(self.variables))
+        return tree.renumbered({variable: number for number, variable in enumerate(self.variables)})
+
+    @cached_property
+    def ranks(self) -> list[int] | None:
+        """Topological rank of each factor, when the model is a Bayesian network."""
+        structure = self._simplified.structure
+        if structure is None:
+            return None
+        return [max(structure.rank[source] for source in sources) for sources in self._sources]
+
+    @cached_property
+    def children(self) -> list[frozenset[int]] | None:
+        """Variables each factor is the conditional distribution of, when the model is a Bayesian network."""
+        structure = self._simplified.structure
+        if structure is None:
+            return None
+        number = {variable: place for place, variable in enumerate(self.variables)}
+        owned = [{number.get(structure.children[source], -1) for source in sources} for sources in self._sources]
+        return [frozenset(own.intersection(table.scope)) for own, table in zip(owned, self.factors, strict=True)]
+
+    @cached_property
+    def barren(self) -> frozenset[int]:
+        """Factors that cannot change the posterior of variables in other factors (or none)."""
+        structure = self._simplified.structure
+        if structure is None or not structure.normalised:
+            return frozenset()
+        return frozenset(
+            place
+            for place, sources in enumerate(self._sources)
+            if min(structure.rank[source] for source in sources) >= structure.barren_from
+        )
+
+    @property
+    def _sources(self) -> list[list[int]]:
+        """The model's factors that each factor is made of."""
+        origins = self._component.origins[self.merged.sources].tolist()
+        return [origins[begin:end] for begin, end in pairwise(self.merged.bounds.tolist())]
 
     @property
     def width(self) -> float:
         """Bits of the largest clique of the best triangulation found."""
-        return self.tree.width
+        return self._elimination.width
 
     def order(self, name: str, variant: int = 0) -> list[int]:
         """Return the numbers of the factors in the order of that name.
@@ -92,8 +155,7 @@ def _restarts(variables: int) -> int:
 
 def prepare(
     component: Factors,
-    cardinalities: list[int],
-    structure: Structure | None,
+    simplified: Simplified,
     restarts: int | None = None,
     control: Control | None = None,
     bound: float | None = None,
@@ -105,48 +167,36 @@ def prepare(
     bound
         A tree of at most so many bits will do; None: search for a narrow one whatever it takes.
     """
-    every_scope = component.scopes
-    scopes = set(every_scope)
-    log2 = {variable: math.log2(cardinalities[variable]) for scope in scopes for variable in scope}
-    count = len(log2)
+    starts = component.starts - component.starts[0]
+    members = component.members[component.starts[0] : component.starts[-1]]
+    variables, graph = graph_of(component.lengths, members)
+    log2 = simplified.log2[variables]
+    places = variables.searchsorted(members)
     # No tree is narrower than the largest factor.
-    least = max(math.fsum(log2[variable] for variable in scope) for scope in scopes)
-    attempts = _restarts(count) if restarts is None else restarts
-    ordered = sorted(scopes)
-    tree = triangulate(ordered, log2, restarts=attempts, good_enough=least, effort=_LITTLE_EFFORT)
-    assert tree is not None
-    if bound is None or tree.width > bound:
-        tree = triangulate(ordered, log2, restarts=attempts, good_enough=least, effort=_EFFORT)
-        assert tree is not None
-    number = {variable: place for place, variable in enumerate(tree.order)}
-    space = Space(tuple(cardinalities[variable] for variable in tree.order), control)
-    merged: dict[Scope, list[int]] = {}
-    for factor, members in enumerate(every_scope):
-        merged.setdefault(tuple(sorted([number[variable] for variable in members])), []).append(factor)
-    tables, log_scales = merge_factors(component, list(merged.values()), number, space.cardinalities)
-    log_constant = math.fsum(log_scales)
+    least = float(np.add.reduceat(log2[places], starts[:-1]).max())
+    attempts = _restarts(variables.size) if restarts is None else restarts
+    best = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT)
+    if bound is None or best.width > bound:
+        best = search(graph, log2, math.inf, attempts, least, 0, _EFFORT)
+    number = np.empty_like(variables)
+    number[best.order] = np.arange(variables.size)
+    clique_starts, cliques, firsts, seconds, homes = maximal_cliques(best.order, best.starts, best.members, number)
+    trees, clique_places = lay_out(clique_starts, cliques, firsts, seconds)
+    numbered = variables[best.order]
+    cardinalities = simplified.sizes[numbered]
+    merged = merge_factors(component, number[places], cardinalities)
+    log_constant = math.fsum(merged.log_scales)
     if log_constant == -math.inf:
         raise ZeroProbabilityError(NOTHING_POSSIBLE)
-    factors = [Table(space, scope, values, spread(values)) for scope, values in zip(merged, tables, strict=True)]
-    ranks: list[int] = []
-    children: list[frozenset[int]] = []
-    barren = set()
-    if structure is not None:
-        origins = component.origins.tolist()
-        for place, (scope, group) in enumerate(merged.items()):
-            sources = [origins[factor] for factor in group]
-            ranks.append(max(structure.rank[source] for source in sources))
-            owned = {number.get(structure.children[source], -1) for source in sources}
-            children.append(frozenset(owned.intersection(scope)))
-            if structure.normalised and min(structure.rank[source] for source in sources) >= structure.barren_from:
-                barren.add(place)
     return Problem(
-        space,
-        tuple(tree.order),
-        factors,
+        Space(tuple(cardinalities.tolist()), control),
+        tuple(numbered.tolist()),
+        cardinalities,
+        merged,
         log_constant,
-        tree.renumbered(number),
-        ranks if structure is not None else None,
-        children if structure is not None else None,
-        frozenset(barren),
+        trees,
+        clique_places[homes],
+        component,
+        simplified,
+        best,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -74,7 +75,7 @@ def check_working(working: WorkingModel, model: Model, answer: Answer) -> None:
 def check_simplified(simplified: Simplified, model: Model, answer: Answer) -> None:
     """Solve each component on its own and put the answers together."""
     sizes = [states.size for states in simplified.states]
-    marginals = [np.full(size, 1.0 / size) for size in sizes]
+    marginals = [simplified.marginals[start:stop] for start, stop in pairwise(simplified.state_starts)]
     log_z = simplified.log_constant
     seen: set[int] = set()
     for component in simplified.components:
@@ -87,7 +88,6 @@ def check_simplified(simplified: Simplified, model: Model, answer: Answer) -> No
         log_z += found.log_z
         for variable in own:
             marginals[variable] = found.marginals[variable]
-    assert set(simplified.free) == set(range(len(sizes))) - seen
     assert log_z == pytest.approx(answer.log_z, abs=1e-9)
     assert largest_error(spread(marginals, simplified.states, model.cardinalities), answer) < 1e-11
     for component in simplified.components:
@@ -157,7 +157,6 @@ def test_support_pruning_decides_variables_like_evidence() -> None:
     simplified = simplify(model, {0: 0})
     assert [states.tolist() for states in simplified.states] == [[0], [1], [1]]
     assert simplified.components == ()
-    assert simplified.free == (0, 1, 2)
     assert simplified.log_constant == pytest.approx(0.0)
 
 
@@ -170,9 +169,23 @@ def test_constants_are_dropped_and_kept_in_the_scale() -> None:
     np.testing.assert_array_equal(working.factors.tables[0], [1.0, 3.0])
     assert working.log_constant == pytest.approx(math.log(10.0))
     simplified = simplify(model, {})
-    assert simplified.free == (0, 1, 3)
-    # 8 states of the free variables, the constants, and (in the component) the sum of what is left.
-    assert simplified.log_constant == pytest.approx(math.log(80.0))
+    assert simplified.components == ()
+    np.testing.assert_allclose(simplified.marginals, [0.5, 0.5, 0.5, 0.5, 0.25, 0.75, 0.5, 0.5])
+    # 8 states of the variables in no factor, the constants, and the sum of what is left.
+    assert simplified.log_constant == pytest.approx(math.log(320.0))
+
+
+def test_variables_alone_are_settled() -> None:
+    factors = [((0,), [1e300, 3e300, 0.0]), ((1, 2), [[1.0, 2.0], [3.0, 5.0]]), ((2,), [1.0, 2.0])]
+    model = Model.from_arrays([3, 2, 2, 4], factors)
+    simplified = simplify(model, {})
+    assert [sorted(part.scopes) for part in simplified.components] == [[(1, 2), (2,)]]
+    assert [states.tolist() for states in simplified.states] == [[0, 1], [0, 1], [0, 1], [0, 1, 2, 3]]
+    np.testing.assert_allclose(simplified.marginals[:2], [0.25, 0.75])
+    np.testing.assert_allclose(simplified.marginals[-4:], 0.25)
+    assert simplified.log_constant == pytest.approx(math.log(4.0) + math.log(4e300))
+    whole = simplified.whole_marginals({1: np.array([0.1, 0.9]), 2: np.array([0.3, 0.7])})
+    assert [marginal.tolist() for marginal in whole] == [[0.25, 0.75, 0.0], [0.1, 0.9], [0.3, 0.7], [0.25] * 4]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -204,7 +217,6 @@ def test_separate_parts_are_separate_components() -> None:
     simplified = simplify(model, {})
     groups = sorted(sorted({v for scope in part.scopes for v in scope}) for part in simplified.components)
     assert groups == [[0, 1, 2], [3, 4], [5], [7, 8, 9, 10]]
-    assert simplified.free == (6, 11)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -273,10 +285,9 @@ def test_prepared_problems_hold_the_same_distribution(seed: int) -> None:
         model, evidence = draw(kind, seed)
         answer = solve(model, evidence)
         simplified = simplify(model, evidence)
-        sizes = [states.size for states in simplified.states]
         log_z = simplified.log_constant
         for component in simplified.components:
-            problem = prepare(component, sizes, simplified.structure, restarts=2)
+            problem = prepare(component, simplified, restarts=2)
             assert all(table.scope == tuple(sorted(table.scope)) for table in problem.factors)
             assert len({table.scope for table in problem.factors}) == len(problem.factors)
             assert all(table.values.max() == 1.0 for table in problem.factors)

@@ -22,7 +22,7 @@ def _largest_problem(kind: str, seed: int) -> Problem | None:
     if not simplified.components:
         return None
     component = max(simplified.components, key=lambda part: part.origins.size)
-    return prepare(component, [states.size for states in simplified.states], simplified.structure)
+    return prepare(component, simplified)
 
 
 @pytest.fixture

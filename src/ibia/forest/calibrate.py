@@ -6,31 +6,23 @@ The trees are laid out in flat arrays here and worked through by ``propagate.py`
 
 from __future__ import annotations
 
+import ctypes
 import math
-from collections.abc import Mapping, Sequence
-from itertools import accumulate, chain
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.forest.forest import Edge, Forest, edge
-from ibia.forest.propagate import (
-    COLLECT,
-    DISTRIBUTE,
-    Plan,
-    clear,
-    finish,
-    propagate,
-    rows_of,
-    smallest_holders,
-    vanished,
-)
-from ibia.tables import Scope, Space, Table, memory
-from ibia.tables.contract import LARGE, contract_in_chunks, contract_logarithms
+from ibia.forest.layout import Trees, assign_readings, flat, starts_of
+from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
+from ibia.tables import Space, Table, memory
+from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
 
-__all__ = ["ZeroMassError", "calibrate", "marginals"]
+__all__ = ["Inputs", "ZeroMassError", "calibrate", "marginals"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -38,6 +30,28 @@ Potentials = Mapping[int, Sequence[Table]]
 
 # Products whose smallest entries may fall below e^−600 are looked at again, and made of logarithms if need be.
 _LONGEST_RANGE = 600.0
+
+
+class Inputs(NamedTuple):
+    """The tables whose product belongs to each clique; whoever makes this keeps them alive.
+
+    Attributes
+    ----------
+    starts
+        Clique → where its tables begin; one number more says where the last ones end.
+    scope_starts, scopes
+        Variables of each table.
+    addresses
+        Where its entries are.
+    spreads
+        Logarithm of its largest over its smallest positive entry.
+    """
+
+    starts: Integers
+    scope_starts: Integers
+    scopes: Integers
+    addresses: Integers
+    spreads: Array
 
 
 class ZeroMassError(ArithmeticError):
@@ -58,28 +72,57 @@ def calibrate(
     divisors
         Sepset beliefs to divide out, where the potentials contain beliefs of cliques that shared them.
     """
-    layout = _Layout(forest, space, potentials, divisors or {})
-    beliefs, sepsets = layout.keep_beliefs()
-    log_z = layout.run()
+    walks = list(chain.from_iterable(forest.trees()))
+    order = [clique for clique, _ in walks]
+    keys = [edge(clique, parent) for clique, parent in walks]
+    tables = [potentials[clique] for clique in order]
+    shared = [None if divisors is None else divisors.get(key) for key in keys]
+    inputs = list(chain.from_iterable(tables))
+    layout = _Layout(_trees(forest, walks), np.array(space.cardinalities, np.int64), _inputs(tables, inputs), space)
+    layout.plan.divisors[:] = [0 if table is None else address_of(table.values) for table in shared]
+    beliefs = {clique: space.unset(forest.scopes[clique]) for clique in order}
+    sepsets = {key: space.unset(forest.neighbours[key[0]][key[1]]) for key in keys if key[0] >= 0}
+    log_z = layout.calibrate(beliefs.values(), sepsets.values())
     forest.beliefs, forest.sepsets = beliefs, sepsets
     return log_z
 
 
-def marginals(forest: Forest, space: Space, potentials: Potentials) -> tuple[float, dict[int, Array]]:
-    """Return log Z and the marginal of every variable, without ever holding a belief."""
-    layout = _Layout(forest, space, potentials, {})
+def marginals(trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> tuple[float, list[Array]]:
+    """Return log Z and the marginal of every variable, without ever holding a belief.
+
+    Parameters
+    ----------
+    cardinalities
+        Of the variables of the space, all of which are in some clique.
+    """
+    layout = _Layout(trees, cardinalities, inputs, space)
     values = layout.read_all()
     return layout.run(), values
 
 
-def _starts(lengths: Sequence[int]) -> Integers:
-    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
+def _trees(forest: Forest, walks: Sequence[tuple[int, int]]) -> Trees:
+    """Return a forest in flat arrays, in the order of the walks."""
+    position = {-1: -1} | {clique: place for place, (clique, _) in enumerate(walks)}
+    parents = [position[parent] for _, parent in walks]
+    children: list[list[int]] = [[] for _ in walks]
+    for place, parent in enumerate(parents):
+        if parent >= 0:
+            children[parent].append(place)
+    return Trees(
+        *flat([forest.scopes[clique] for clique, _ in walks]),
+        np.array(parents, np.int64),
+        *flat(children),
+        *flat([forest.neighbours[clique][parent] if parent >= 0 else () for clique, parent in walks]),
+    )
 
 
-def _flat(parts: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
-    """Return where each part starts, and all parts one after the other."""
-    starts = _starts([len(part) for part in parts])
-    return starts, np.fromiter(chain.from_iterable(parts), np.int64, int(starts[-1]))
+def _inputs(tables: Sequence[Sequence[Table]], inputs: Sequence[Table]) -> Inputs:
+    return Inputs(
+        starts_of([len(part) for part in tables]),
+        *flat([table.scope for table in inputs]),
+        np.array([address_of(table.values) for table in inputs], np.int64),
+        np.array([table.spread for table in inputs]),
+    )
 
 
 class _Layout:
@@ -89,56 +132,33 @@ class _Layout:
     such edges, and those are handled here, one at a time.
     """
 
-    def __init__(
-        self, forest: Forest, space: Space, potentials: Potentials, divisors: Mapping[Edge, Table]
-    ) -> None:
+    def __init__(self, trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> None:
         self.space = space
-        walks = list(chain.from_iterable(forest.trees()))
-        self.order = [clique for clique, _ in walks]
-        position = {clique: place for place, clique in enumerate(self.order)}
-        position[-1] = -1
-        self.keys = [edge(clique, parent) for clique, parent in walks]
-        self.scopes = [forest.scopes[clique] for clique in self.order]
-        self.sepsets: list[Scope] = [
-            forest.neighbours[clique][parent] if parent >= 0 else () for clique, parent in walks
-        ]
+        self.trees = trees
+        count = trees.parents.size
+        self.count = count
+        has_parent = trees.parents >= 0
         # Entries of each edge's messages; a root has none.
-        self.sizes = np.array([space.size(sepset) if sepset else 0 for sepset in self.sepsets], np.int64)
-        parents = [position[parent] for _, parent in walks]
-        children: list[list[int]] = [[] for _ in walks]
-        for place, parent in enumerate(parents):
-            if parent >= 0:
-                children[parent].append(place)
-        tables = [potentials[clique] for clique in self.order]
-        inputs = list(chain.from_iterable(tables))
-        shared = [divisors.get(key) for key in self.keys]
-        scope_starts, scopes = _flat(self.scopes)
-        child_starts, child_list = _flat(children)
-        sepset_starts, sepsets = _flat(self.sepsets)
-        input_scope_starts, input_scopes = _flat([table.scope for table in inputs])
-        nothing = np.empty(0, np.int64)
-        no_reads = np.zeros(len(walks) + 1, np.int64)
+        self.sizes = np.zeros(count, np.int64)
+        self.sizes[has_parent] = np.multiply.reduceat(
+            cardinalities[trees.sepsets], trees.sepset_starts[:-1][has_parent]
+        )
+        nothing, no_reads = np.empty(0, np.int64), np.zeros(count + 1, np.int64)
         self.plan = Plan(
-            cardinalities=np.array(space.cardinalities, np.int64),
-            scope_starts=scope_starts,
-            scopes=scopes,
-            parents=np.array(parents, np.int64),
-            child_starts=child_starts,
-            children=child_list,
-            sepset_starts=sepset_starts,
-            sepsets=sepsets,
-            input_starts=_starts([len(part) for part in tables]),
-            input_scope_starts=input_scope_starts,
-            input_scopes=input_scopes,
-            inputs=np.array([address_of(table.values) for table in inputs], np.int64),
-            logarithmic=np.zeros(len(walks), np.bool_),
-            divisors=np.array([0 if table is None else address_of(table.values) for table in shared], np.int64),
-            upward=np.zeros(len(walks), np.int64),
-            ratios=np.zeros(len(walks), np.int64),
-            downward=np.zeros(len(walks), np.int64),
-            scales=np.ones(len(walks)),
-            attenuations=np.zeros(len(walks)),
-            beliefs=np.zeros(len(walks), np.int64),
+            cardinalities,
+            *trees,
+            input_starts=inputs.starts,
+            input_scope_starts=inputs.scope_starts,
+            input_scopes=inputs.scopes,
+            inputs=inputs.addresses,
+            logarithmic=np.zeros(count, np.bool_),
+            divisors=np.zeros(count, np.int64),
+            upward=np.zeros(count, np.int64),
+            ratios=np.zeros(count, np.int64),
+            downward=np.zeros(count, np.int64),
+            scales=np.ones(count),
+            attenuations=np.zeros(count),
+            beliefs=np.zeros(count, np.int64),
             read_starts=no_reads,
             read_variables=nothing,
             reads=nothing,
@@ -146,58 +166,49 @@ class _Layout:
             sepset_read_variables=nothing,
             sepset_reads=nothing,
         )
-        self._wide = [
-            place for place, part in enumerate(tables) if math.fsum(table.spread for table in part) > _LONGEST_RANGE
-        ]
-        # What the addresses of the plan point to.
-        self._alive = [inputs, shared]
+        self._wide = self._wide_cliques(inputs)
         self._arenas: list[Array] = []
         self._messages: dict[tuple[str, int], Array] = {}
         self._keep = False
 
-    def keep_beliefs(self) -> tuple[dict[int, Table], dict[Edge, Table]]:
-        """Give beliefs and sepsets memory that lasts, to be filled by `run`."""
-        self._keep = True
-        beliefs = {clique: self.space.unset(scope) for clique, scope in zip(self.order, self.scopes, strict=True)}
-        self.plan.beliefs[:] = [address_of(table.values) for table in beliefs.values()]
-        sepsets = {}
-        for place, sepset in enumerate(self.sepsets):
-            if sepset:
-                table = self.space.unset(sepset)
-                self.plan.upward[place] = address_of(table.values)
-                sepsets[self.keys[place]] = table
-        return beliefs, sepsets
+    def _wide_cliques(self, inputs: Inputs) -> Integers:
+        """Return the cliques whose products could underflow."""
+        if inputs.spreads.sum() <= _LONGEST_RANGE:
+            return np.empty(0, np.int64)
+        owners = np.arange(self.count).repeat(inputs.starts[1:] - inputs.starts[:-1])
+        return np.flatnonzero(np.bincount(owners, inputs.spreads, self.count) > _LONGEST_RANGE)
 
-    def read_all(self) -> dict[int, Array]:
+    def calibrate(self, beliefs: Iterable[Table], sepsets: Iterable[Table]) -> float:
+        """Pass all messages, write the beliefs of cliques and sepsets to these tables, and return log Z."""
+        self._keep = True
+        self.plan.beliefs[:] = [address_of(table.values) for table in beliefs]
+        self.plan.upward[self.plan.parents >= 0] = [address_of(table.values) for table in sepsets]
+        return self.run()
+
+    def read_all(self) -> list[Array]:
         """Give the marginals of all variables memory, to be filled by `run`."""
-        places, in_sepset = smallest_holders(self.plan)
-        held = np.flatnonzero(places >= 0)
-        starts = _starts(self.plan.cardinalities[held].tolist())
-        arena = memory.allocate(int(starts[-1]), 0.0)
+        cardinalities = self.plan.cardinalities
+        readings = assign_readings(self.trees, cardinalities)
+        ends = cardinalities.cumsum()
+        arena = memory.allocate(int(ends[-1]), 0.0)
         self._arenas.append(arena)
-        addresses = address_of(arena) + 8 * starts[:-1]
-        changes: dict[str, Any] = {}
-        for prefix, chosen in (("", ~in_sepset[held]), ("sepset_", in_sepset[held])):
-            order = np.argsort(places[held][chosen], kind="stable")
-            counts = np.bincount(places[held][chosen], minlength=len(self.order))
-            changes[f"{prefix}read_starts"] = _starts(counts.tolist())
-            changes[f"{prefix}read_variables"] = held[chosen][order]
-            changes[f"{prefix}reads"] = addresses[chosen][order]
-        self.plan = self.plan._replace(**changes)
-        return dict(zip(held.tolist(), np.split(arena, starts[1:-1]), strict=True))
+        addresses = address_of(arena) + 8 * (ends - cardinalities)
+        self.plan = self.plan._replace(
+            read_starts=readings.starts,
+            read_variables=readings.variables,
+            reads=addresses[readings.variables],
+            sepset_read_starts=readings.sepset_starts,
+            sepset_read_variables=readings.sepset_variables,
+            sepset_reads=addresses[readings.sepset_variables],
+        )
+        return [arena[start:stop] for start, stop in pairwise([0, *ends.tolist()])]
 
     def run(self) -> float:
         """Pass all messages and return log Z."""
-        if not self.order:
+        if not self.count:
             return 0.0
-        plan = self.plan
-        small = (self.sizes > 0) & (self.sizes < LARGE)
-        if not self._keep:
-            self._allocate(plan.upward, small)
-        self._allocate(plan.downward, small)
-        plan.ratios[:] = plan.upward
-        self._allocate(plan.ratios, small & (plan.divisors != 0))
-        if not self._wide:
+        self._allocate()
+        if not self._wide.size:
             return self._both_passes()
         try:
             log_z = self._both_passes()
@@ -205,12 +216,12 @@ class _Layout:
                 return log_z
         except ZeroMassError:
             pass
-        plan.logarithmic[self._wide] = True
+        self.plan.logarithmic[self._wide] = True
         return self._both_passes()
 
     def _both_passes(self) -> float:
         self.plan.scales.fill(1.0)
-        return self._pass(COLLECT, len(self.order) - 1, -1) + self._pass(DISTRIBUTE, 0, len(self.order))
+        return self._pass(COLLECT, self.count - 1, -1) + self._pass(DISTRIBUTE, 0, self.count)
 
     def _nothing_lost(self) -> bool:
         """Tell whether what may have underflowed is too small to matter.
@@ -224,12 +235,23 @@ class _Layout:
                 lost[place] += lost[parent]
         return bool(lost[self._wide].max() < _LONGEST_RANGE)
 
-    def _allocate(self, addresses: Integers, chosen: NDArray[np.bool_]) -> None:
-        """Give the messages of the chosen edges their places in one array."""
-        starts = np.cumsum(self.sizes * chosen)
-        arena = memory.allocate_unset(int(starts[-1]))
+    def _allocate(self) -> None:
+        """Give the messages of all edges that are not large their places in one array."""
+        plan = self.plan
+        small = self.sizes < LARGE
+        sizes = self.sizes * small
+        ends = sizes.cumsum()
+        total = int(ends[-1])
+        divided = bool(plan.divisors.any())
+        arena = memory.allocate_unset((3 if divided else 2) * total)
         self._arenas.append(arena)
-        addresses[chosen] = address_of(arena) + 8 * (starts - self.sizes)[chosen]
+        places = address_of(arena) + 8 * (ends - sizes)
+        np.copyto(plan.downward, places, where=small)
+        if not self._keep:
+            np.copyto(plan.upward, places + 8 * total, where=small)
+        plan.ratios[:] = plan.upward
+        if divided:
+            np.copyto(plan.ratios, places + 16 * total, where=small & (plan.divisors != 0))
 
     def _pass(self, phase: int, clique: int, stop: int) -> float:
         log_scale = 0.0
@@ -238,12 +260,17 @@ class _Layout:
             self.space.control.check()
             scale, clique = propagate(self.plan, phase, clique, stop)
             log_scale += scale
-            if clique != stop and self.space.size(self.scopes[clique]) >= LARGE:
+            if clique != stop and self._entries(clique) >= LARGE:
                 log_scale += self._large(phase, clique)
                 clique += step
             if math.isnan(log_scale):
                 raise ZeroMassError
         return log_scale
+
+    def _entries(self, clique: int) -> int:
+        """Return the number of entries of a clique's product."""
+        scope = self.plan.scopes[self.plan.scope_starts[clique] : self.plan.scope_starts[clique + 1]]
+        return math.prod(self.plan.cardinalities[scope].tolist())
 
     def _large(self, phase: int, clique: int) -> float:
         """Do what `propagate` does for one large clique; return the logarithm of the scale taken out."""
@@ -262,13 +289,13 @@ class _Layout:
             for child in children:
                 self._give("downward", child)
         rows = rows_of(plan, clique, phase)
-        clear(rows)
+        _clear(rows)
         product = int(plan.beliefs[clique]) if phase == DISTRIBUTE else 0
         total, log_scale = 0.0, 0.0
         if not plan.logarithmic[clique]:
             total = contract_in_chunks(rows, product, not has_parent, self.space.control)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
-            clear(rows)
+            _clear(rows)
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or not has_parent:
                 log_scale = logarithm
@@ -287,3 +314,9 @@ class _Layout:
             message = memory.allocate_unset(int(self.sizes[place]))
             self._messages[kind, place] = message
             addresses[place] = address_of(message)
+
+
+def _clear(rows: Rows) -> None:
+    """Set all outputs of a contraction to zero."""
+    for address, size in zip(rows.addresses[rows.inputs :].tolist(), rows.sizes[rows.inputs :].tolist(), strict=True):
+        ctypes.memset(address, 0, 8 * size)

@@ -26,7 +26,7 @@ from ibia.tables.contract import (
     strides_of,
 )
 
-__all__ = ["COLLECT", "DISTRIBUTE", "Plan", "clear", "finish", "propagate", "rows_of", "smallest_holders", "vanished"]
+__all__ = ["COLLECT", "DISTRIBUTE", "Plan", "finish", "propagate", "rows_of", "vanished"]
 
 Integers = NDArray[np.int64]
 
@@ -174,7 +174,7 @@ def rows_of(plan: Plan, clique: int, phase: int) -> Rows:
 
 
 @_inside
-def clear(rows: Rows) -> None:
+def _clear(rows: Rows) -> None:
     """Set all outputs of a contraction to zero."""
     for t in range(rows.inputs, rows.addresses.size):
         table = array_at(rows.addresses[t], rows.sizes[t])
@@ -304,7 +304,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
             clique += step
             continue
         rows = rows_of(plan, clique, phase)
-        clear(rows)
+        _clear(rows)
         product = plan.beliefs[clique] if phase == DISTRIBUTE else 0
         # Away from the root the total is one already: the message from the parent sees to that.
         total_wanted = plan.parents[clique] < 0
@@ -318,31 +318,10 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
             else:
                 total = contract_whole(rows, product, total_wanted)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
-            clear(rows)
+            _clear(rows)
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or plan.parents[clique] < 0:
                 log_scale += logarithm
         log_scale += finish(plan, clique, phase, total)
         clique += step
     return log_scale, clique
-
-
-@_compile
-def smallest_holders(plan: Plan) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return for each variable the clique to read it from (−1: none), and whether from its sepset.
-
-    The smallest sepset that holds it, or the only clique that does.
-    """
-    places = np.full(plan.cardinalities.size, -1, np.int64)
-    in_sepset = np.zeros(plan.cardinalities.size, np.bool_)
-    smallest = np.zeros(plan.cardinalities.size, np.int64)
-    for clique in range(plan.parents.size):
-        size = _sepset_size(plan, clique)
-        for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
-            variable = plan.sepsets[k]
-            if not in_sepset[variable] or size < smallest[variable]:
-                places[variable], in_sepset[variable], smallest[variable] = clique, True, size
-        for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):
-            if places[plan.scopes[k]] < 0:
-                places[plan.scopes[k]] = clique
-    return places, in_sepset

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ibia.compiled import entry
 from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges
 
-__all__ = ["CliqueTree", "triangulate"]
+__all__ = ["CliqueTree", "clique_tree", "graph_of", "maximal_cliques", "search", "triangulate"]
 
 _compile = entry()
 
@@ -111,10 +111,16 @@ def triangulate(
     if not members.size:
         return CliqueTree(0.0, [], [], [], {})
     lengths = np.fromiter(map(len, listed), np.int64, len(listed))
-    variables, starts, neighbours = _graph(lengths, members, np.sort(members))
+    variables, graph = graph_of(lengths, members)
     bits = np.array([log2[variable] for variable in variables.tolist()])
-    best = _search(Graph(starts, neighbours), bits, limit, restarts, good_enough, seed, effort)
-    return _tree(best, variables) if np.isfinite(best.width) else None
+    best = search(graph, bits, limit, restarts, good_enough, seed, effort)
+    return clique_tree(best, variables) if np.isfinite(best.width) else None
+
+
+def graph_of(lengths: Integers, members: Integers) -> tuple[Integers, Graph]:
+    """Return the variables of scopes that lie end to end, sorted, and the graph over their positions."""
+    variables, starts, neighbours = _graph(lengths, members, np.sort(members))
+    return variables, Graph(starts, neighbours)
 
 
 @_compile
@@ -181,7 +187,7 @@ def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[I
     return variables, starts, neighbours
 
 
-def _search(
+def search(
     graph: Graph,
     log2: NDArray[np.float64],
     limit: float,
@@ -190,7 +196,7 @@ def _search(
     seed: int,
     effort: float,
 ) -> Elimination:
-    """Return the best of several eliminations."""
+    """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit."""
     noise = np.arange(log2.size, dtype=float)
     fill = _criterion(_FILL, graph, log2)
     best = eliminate(*graph, log2, *fill, noise, limit + 1e-9)
@@ -223,9 +229,9 @@ def _criterion(name: str, graph: Graph, log2: NDArray[np.float64]) -> tuple[Inte
     return weights, missing_edges(*graph, weights)
 
 
-def _tree(elimination: Elimination, variables: Integers) -> CliqueTree:
+def clique_tree(elimination: Elimination, variables: Integers) -> CliqueTree:
     """Turn an elimination into its tree of maximal cliques."""
-    starts, members, firsts, seconds, homes = _maximal_cliques(
+    starts, members, firsts, seconds, homes = maximal_cliques(
         elimination.order, elimination.starts, elimination.members, variables
     )
     order = variables[elimination.order].tolist()
@@ -240,7 +246,7 @@ def _tree(elimination: Elimination, variables: Integers) -> CliqueTree:
 
 
 @_compile
-def _maximal_cliques(
+def maximal_cliques(
     order: Integers, starts: Integers, members: Integers, variables: Integers
 ) -> tuple[Integers, Integers, Integers, Integers, Integers]:
     """Return the maximal cliques (starts, variables), the edges between them (both ends), and each step's clique."""

@@ -13,16 +13,17 @@ __all__ = ["split_components"]
 
 def split_components(factors: Factors, variables: int) -> tuple[Factors, ...]:
     """Return the connected components of factors over so many variables, in the order of their first factors."""
-    components = _components(factors, np.arange(variables))
+    count, components = _components(factors, np.arange(variables))
+    if count == 1:
+        return (factors,)
+    factors = factors.taken(components.argsort(kind="stable"))
     bounds = ends(np.bincount(components)).tolist()
-    if len(bounds) > 2:
-        factors = factors.taken(np.argsort(components, kind="stable"))
-    return tuple(factors.between(first, last) for first, last in pairwise(bounds))
+    return tuple([factors.between(first, last) for first, last in pairwise(bounds)])
 
 
 @compiled
-def _components(factors: Factors, leader: Indices) -> Indices:
-    """Return the number of each factor's component; at first every variable is its own leader."""
+def _components(factors: Factors, leader: Indices) -> tuple[int, Indices]:
+    """Return how many components there are, and each factor's number; at first every variable is its own leader."""
     starts, members = factors.starts, factors.members
     count = starts.size - 1
     for factor in range(count):
@@ -38,7 +39,7 @@ def _components(factors: Factors, leader: Indices) -> Indices:
             found += 1
             numbers[root] = found
         components[factor] = numbers[root] - 1
-    return components
+    return found, components
 
 
 @compiled_inside

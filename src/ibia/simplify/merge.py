@@ -2,40 +2,121 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from ibia.simplify.working import Factors, Indices, Values, compiled, ends
+from ibia.simplify.working import Factors, Indices, Values, compiled
 
-__all__ = ["merge_factors"]
+__all__ = ["Merged", "merge_factors"]
 
 
-def merge_factors(
-    factors: Factors, groups: list[list[int]], number: dict[int, int], cardinalities: tuple[int, ...]
-) -> tuple[list[Values], Values]:
-    """Return a table for each group of factors, and the logarithms of the scales taken out.
+class Merged(NamedTuple):
+    """Tables of different scopes, end to end.
+
+    Attributes
+    ----------
+    starts, scopes
+        Table → where its variables begin in `scopes`, sorted; one number more says where the last ones end.
+    offsets, values
+        Table → where its entries begin in `values`; one number more says where the last ones end.
+    bounds, sources
+        Table → where the numbers of the factors it is the product of begin in `sources`, likewise.
+    log_scales
+        Logarithms of the scales taken out.
+    spreads
+        Logarithm of the largest entry (which is one) over the smallest positive one of each table.
+    """
+
+    starts: Indices
+    scopes: Indices
+    offsets: Indices
+    values: Values
+    bounds: Indices
+    sources: Indices
+    log_scales: Values
+    spreads: Values
+
+
+def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) -> Merged:
+    """Multiply factors with the same variables, in the order of the first factor of each scope.
 
     Parameters
     ----------
-    groups
-        Numbers of factors with the same variables.
-    number
-        Variable → its new number; the axes of the tables are in the order of these.
+    members
+        The variables of the factors' scopes, end to end, by new numbers; the axes of the tables are in their order.
     cardinalities
         New number → the number of states.
     """
-    first = factors.starts[0]
-    members = [number[variable] for variable in factors.members[first : factors.starts[-1]].tolist()]
-    renumbered = factors._replace(starts=factors.starts - first, members=np.array(members, np.int64))
-    order = np.array([factor for group in groups for factor in group], np.int64)
-    bounds = ends(np.array([len(group) for group in groups], np.int64))
-    offsets, values, log_scales = _merge(renumbered, np.array(cardinalities, np.int64), order, bounds)
-    return [values[start:stop] for start, stop in pairwise(offsets.tolist())], log_scales
+    renumbered = factors._replace(starts=factors.starts - factors.starts[0], members=members)
+    starts, scopes, bounds, sources = _group(renumbered.starts, members.copy(), cardinalities.size)
+    offsets, values, log_scales, spreads = _merge(renumbered, cardinalities, sources, bounds)
+    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads)
 
 
 @compiled
-def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) -> tuple[Indices, Values, Values]:
+def _group(starts: Indices, scopes: Indices, variables: int) -> tuple[Indices, Indices, Indices, Indices]:
+    """Sort each scope in place, and find equal ones.
+
+    Returns the different scopes (starts, variables), and the factors that have each of them (bounds, numbers).
+    """
+    count = starts.size - 1
+    for factor in range(count):
+        for position in range(starts[factor] + 1, starts[factor + 1]):
+            variable = scopes[position]
+            below = position
+            while below > starts[factor] and scopes[below - 1] > variable:
+                scopes[below] = scopes[below - 1]
+                below -= 1
+            scopes[below] = variable
+    # Groups with the same first variable, as a linked list.
+    latest = np.full(variables, -1, np.int64)
+    earlier = np.empty(count, np.int64)
+    leaders = np.empty(count, np.int64)
+    group_of = np.empty(count, np.int64)
+    bounds = np.zeros(count + 1, np.int64)
+    groups = 0
+    for factor in range(count):
+        begin = starts[factor]
+        length = starts[factor + 1] - begin
+        group = latest[scopes[begin]]
+        while group >= 0:
+            other = starts[leaders[group]]
+            same = starts[leaders[group] + 1] - other == length
+            for position in range(length):
+                same = same and scopes[other + position] == scopes[begin + position]
+            if same:
+                break
+            group = earlier[group]
+        if group < 0:
+            group = groups
+            groups += 1
+            leaders[group] = factor
+            earlier[group] = latest[scopes[begin]]
+            latest[scopes[begin]] = group
+        group_of[factor] = group
+        bounds[group + 1] += 1
+    filled = np.empty(groups, np.int64)
+    scope_starts = np.zeros(groups + 1, np.int64)
+    for group in range(groups):
+        bounds[group + 1] += bounds[group]
+        filled[group] = bounds[group]
+        scope_starts[group + 1] = scope_starts[group] + starts[leaders[group] + 1] - starts[leaders[group]]
+    numbers = np.empty(count, np.int64)
+    for factor in range(count):
+        numbers[filled[group_of[factor]]] = factor
+        filled[group_of[factor]] += 1
+    different = np.empty(scope_starts[groups], np.int64)
+    for group in range(groups):
+        for position in range(scope_starts[group + 1] - scope_starts[group]):
+            different[scope_starts[group] + position] = scopes[starts[leaders[group]] + position]
+    return scope_starts, different, bounds[: groups + 1], numbers
+
+
+@compiled
+def _merge(
+    factors: Factors, sizes: Indices, order: Indices, bounds: Indices
+) -> tuple[Indices, Values, Values, Values]:
     """Multiply the factors between two bounds; a group that is zero everywhere has the log scale minus infinity."""
     starts, members, offsets, values, _ = factors
     count = bounds.size - 1
@@ -47,6 +128,7 @@ def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) ->
         most = max(most, starts[factor + 1] - starts[factor])
     out = np.ones(out_offsets[count], np.float64)
     log_scales = np.zeros(count, np.float64)
+    spreads = np.empty(count, np.float64)
     digits = np.zeros(most, np.int64)
     strides = np.empty(most, np.int64)
     for group in range(count):
@@ -74,4 +156,9 @@ def _merge(factors: Factors, sizes: Indices, order: Indices, bounds: Indices) ->
             if largest > 0.0:
                 for entry in range(table.size):
                     table[entry] /= largest
-    return out_offsets, out, log_scales
+        smallest = 1.0
+        for entry in range(table.size):
+            if 0.0 < table[entry] < smallest:
+                smallest = table[entry]
+        spreads[group] = -np.log(smallest)
+    return out_offsets, out, log_scales, spreads

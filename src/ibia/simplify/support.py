@@ -22,16 +22,16 @@ def prune_support(working: WorkingModel) -> None:
     if smallest.all():
         return
     # Only factors with zeros can rule anything out.
-    factors = working.factors.taken(np.flatnonzero(smallest == 0.0))
+    factors = working.factors.chosen(smallest == 0.0)
     holding = ends(np.bincount(factors.members, minlength=working.sizes.size))
     possible = _possible_states(
         factors,
         working.sizes,
         working.state_starts,
-        np.repeat(np.arange(factors.origins.size), np.diff(factors.starts)),
+        np.arange(factors.origins.size).repeat(factors.lengths),
         ends(working.sizes[factors.members]),
         holding,
-        np.argsort(factors.members, kind="stable"),
+        factors.members.argsort(kind="stable"),
     )
     if not np.logical_or.reduceat(possible, working.state_starts[:-1]).all():
         raise ZeroProbabilityError(NOTHING_POSSIBLE)

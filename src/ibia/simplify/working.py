@@ -7,7 +7,7 @@ tables lie end to end in a few arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,19 @@ from numpy.typing import NDArray
 from ibia.compiled import entry, inside
 from ibia.errors import ZeroProbabilityError
 from ibia.model import Model
+from ibia.tables.memory import allocate_unset
 
-__all__ = ["NOTHING_POSSIBLE", "Factors", "Indices", "Values", "WorkingModel", "compiled", "compiled_inside", "ends"]
+__all__ = [
+    "NOTHING_POSSIBLE",
+    "Factors",
+    "Indices",
+    "Values",
+    "WorkingModel",
+    "compiled",
+    "compiled_inside",
+    "ends",
+    "positions",
+]
 
 NOTHING_POSSIBLE = (
     "The evidence has probability zero (or the model's factors are zero everywhere), "
@@ -56,6 +67,16 @@ class Factors(NamedTuple):
     origins: Indices
 
     @property
+    def lengths(self) -> Indices:
+        """The number of variables of each factor."""
+        return self.starts[1:] - self.starts[:-1]
+
+    @property
+    def sizes(self) -> Indices:
+        """The number of entries of each factor."""
+        return self.offsets[1:] - self.offsets[:-1]
+
+    @property
     def scopes(self) -> list[tuple[int, ...]]:
         """The variables of each factor."""
         first = int(self.starts[0])
@@ -74,11 +95,16 @@ class Factors(NamedTuple):
 
     def taken(self, numbers: Indices) -> Factors:
         """Return the factors of these numbers, in this order; arrays are copied."""
-        lengths, sizes = np.diff(self.starts)[numbers], np.diff(self.offsets)[numbers]
-        starts, offsets = ends(lengths), ends(sizes)
-        members = np.arange(starts[-1]) + np.repeat(self.starts[numbers] - starts[:-1], lengths)
-        values = np.arange(offsets[-1]) + np.repeat(self.offsets[numbers] - offsets[:-1], sizes)
-        return Factors(starts, self.members[members], offsets, self.values[values], self.origins[numbers])
+        lengths, sizes = self.lengths[numbers], self.sizes[numbers]
+        members = self.members[positions(self.starts[numbers], lengths)]
+        values = self.values[positions(self.offsets[numbers], sizes)]
+        return Factors(ends(lengths), members, ends(sizes), values, self.origins[numbers])
+
+    def chosen(self, which: NDArray[np.bool_]) -> Factors:
+        """Return the factors for which that is true; arrays are copied."""
+        lengths, sizes = self.lengths, self.sizes
+        members, values = self.members[which.repeat(lengths)], self.values[which.repeat(sizes)]
+        return Factors(ends(lengths[which]), members, ends(sizes[which]), values, self.origins[which])
 
 
 @dataclass
@@ -91,6 +117,8 @@ class WorkingModel:
         Variable → the number of its states that are still possible.
     states
         Those states, variable after variable, by their numbers in the model.
+    state_starts
+        Variable → where its states begin in `states`; one number more says where the last ones end.
     factors
         What is left of the factors; those without variables are in the constant. Their arrays belong to this model
         and may be overwritten.
@@ -100,26 +128,19 @@ class WorkingModel:
 
     sizes: Indices
     states: Indices
+    state_starts: Indices
     factors: Factors
     log_constant: float = 0.0
 
     @classmethod
     def of(cls, model: Model) -> WorkingModel:
         """Return a model as it is, its factors copied (also those without variables)."""
-        factors = model.factors
-        sizes = np.array(model.cardinalities, np.int64)
-        starts = ends(np.fromiter((len(factor.scope) for factor in factors), np.int64, len(factors)))
-        scopes = chain.from_iterable(factor.scope for factor in factors)
-        members = np.fromiter(scopes, np.int64, int(starts[-1]))
-        offsets = ends(np.fromiter((factor.values.size for factor in factors), np.int64, len(factors)))
-        values = np.concatenate([np.empty(0), *(factor.values for factor in factors)])
-        states = np.arange(int(sizes.sum())) - np.repeat(ends(sizes)[:-1], sizes)
-        return cls(sizes, states, Factors(starts, members, offsets, values, np.arange(len(factors))))
-
-    @property
-    def state_starts(self) -> Indices:
-        """Variable → where its states begin in `states`; one number more says where the last ones end."""
-        return ends(self.sizes)
+        sizes, state_starts, states, starts, members, offsets = model.layout
+        values = allocate_unset(int(offsets[-1]))
+        if values.size:
+            np.concatenate([factor.values for factor in model.factors], out=values)
+        factors = Factors(starts, members.copy(), offsets, values, np.arange(starts.size - 1))
+        return cls(sizes, states, state_starts, factors)
 
     def keep_states(self, kept: NDArray[np.bool_]) -> None:
         """Restrict the variables to some of their states, and the tables with them.
@@ -127,9 +148,10 @@ class WorkingModel:
         Variables left with one state lose their axes; factors without variables go into the constant.
         """
         places = self.state_starts[:-1]
-        local = np.arange(kept.size) - np.repeat(places, self.sizes)
+        local = positions(np.zeros_like(places), self.sizes)[kept]
         new_sizes = np.add.reduceat(kept, places, dtype=np.int64) if places.size else self.sizes
-        self.factors, log_constant = _restrict(self.factors, self.sizes, new_sizes, ends(new_sizes), local[kept])
+        self.state_starts = ends(new_sizes)
+        self.factors, log_constant = _restrict(self.factors, self.sizes, new_sizes, self.state_starts, local)
         self.sizes = new_sizes
         self.states = self.states[kept]
         self.add_constant(log_constant)
@@ -144,8 +166,15 @@ class WorkingModel:
 def ends(lengths: Indices) -> Indices:
     """Return where each of some parts laid end to end begins, and where the last one ends."""
     ends = np.zeros(lengths.size + 1, np.int64)
-    np.cumsum(lengths, out=ends[1:])
+    lengths.cumsum(out=ends[1:])
     return ends
+
+
+def positions(starts: Indices, lengths: Indices) -> Indices:
+    """Return the positions of the entries of parts that begin at `starts` and have so many entries, part after part."""
+    own = ends(lengths)
+    result: Indices = np.arange(own[-1]) + (starts - own[:-1]).repeat(lengths)
+    return result
 
 
 @compiled

@@ -26,7 +26,6 @@ __all__ = [
     "multiply_in",
     "multiply_to",
     "scale_in",
-    "spread",
     "total",
 ]
 
@@ -427,14 +426,3 @@ def largest_difference(table: Array, other: Array) -> float:
         if difference > result:
             result = difference
     return result
-
-
-@_compile
-def spread(table: Array) -> float:
-    """Return the logarithm of the largest over the smallest positive entry."""
-    largest, smallest = 0.0, np.inf
-    for i in range(table.size):
-        if table[i] > 0.0:
-            largest = max(largest, table[i])
-            smallest = min(smallest, table[i])
-    return math.log(largest) - math.log(smallest)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -46,9 +46,13 @@ class Space:
     def __init__(self, cardinalities: tuple[int, ...], control: Control | None = None) -> None:
         self.cardinalities = cardinalities
         self.control = control or Control()
-        self.log2 = tuple(math.log2(cardinality) for cardinality in cardinalities)
         self._maps: dict[tuple[Scope, Scope], tuple[IndexMap, int]] = {}
         self._patterns: dict[tuple[Scope, int], tuple[IndexMap, int]] = {}
+
+    @cached_property
+    def log2(self) -> tuple[float, ...]:
+        """Bits of each variable."""
+        return tuple(math.log2(cardinality) for cardinality in self.cardinalities)
 
     def size(self, scope: Scope) -> int:
         """Return the number of entries of a table over `scope`."""
