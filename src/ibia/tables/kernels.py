@@ -6,8 +6,6 @@ loops over entries. Arrays are flat float64; partners are found through the inde
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
