@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
+from ibia.threads import run_all
 
 __all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
 
@@ -45,8 +46,10 @@ _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
 
-# Alternatives are tried side by side where they should not need more memory than this (bytes).
-_TOGETHER = 2.0**32
+# Components and alternatives are worked on side by side where they should not need more memory than this (bytes), and
+# have tables of at least so many bits: with smaller ones most of the work is Python's, which does one thing at a time.
+_TOGETHER_MEMORY = 2.0**32
+_TOGETHER_BITS = 19.0
 
 Progress = Callable[[str, int, int], None]
 
@@ -142,7 +145,8 @@ def infer(
     ready = prepared[0]
 
     def answer(predicted: Prediction, best: str) -> Result:
-        control.together = 2.0 * predicted.bytes <= min(_TOGETHER, 0.5 * control.memory)
+        enough_memory = 2.0 * predicted.bytes <= min(_TOGETHER_MEMORY, 0.5 * control.memory)
+        control.together = enough_memory and predicted.bound >= _TOGETHER_BITS
         return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
 
     alternatives = order == "auto" and update == "sweeps"
@@ -267,15 +271,19 @@ class Prepared:
             if progress is not None:
                 progress(label, done, total)
 
-        solved: list[Solved] = []
-        for problem in self.problems:
+        def solve_one(problem: Problem) -> Solved:
             self.control.check()
             # One that fits is solved at a stroke: without a listener there is nothing to report.
             listener = None if progress is None and problem.width <= bound else report
-            try:
-                solved.append(solve(problem, settings, order, backward, listener))
-            except ZeroMassError:
-                raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+            return solve(problem, settings, order, backward, listener)
+
+        try:
+            if self.control.together:
+                solved = run_all([partial(solve_one, problem) for problem in self.problems], self.control)
+            else:
+                solved = [solve_one(problem) for problem in self.problems]
+        except ZeroMassError:
+            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
         return self._assemble(solved, settings.bound, time.monotonic() - started)
 
     def _assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:

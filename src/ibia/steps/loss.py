@@ -84,10 +84,12 @@ class KullbackLeibler:
                     table = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
                     if removal.variable not in self._entropies[key]:
                         missing[key, removal.variable] = table
-        if sum(table.values.size for table in missing.values()) >= LARGE:
+        entries = sum(table.values.size for table in missing.values())
+        if entries >= LARGE:
             self.space.control.check()
             found = run_parts(
                 [partial(table.entropy_without, variable) for (_, variable), table in missing.items()],
+                entries,
                 self.space.control,
             )
             for (key, variable), entropy in zip(missing, found, strict=True):

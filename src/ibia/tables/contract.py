@@ -711,7 +711,8 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, control: Co
         own = rows._replace(addresses=addresses)
         return contract(own, product, total_wanted, axes, chunk * (blocks // chunks), (chunk + 1) * (blocks // chunks))
 
-    totals = run_parts([partial(part, chunk) for chunk in range(chunks)], control)
+    entries = math.prod(rows.cardinalities.tolist())
+    totals = run_parts([partial(part, chunk) for chunk in range(chunks)], entries, control)
     for t in shared:
         output = np.ctypeslib.as_array((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
         for chunk in range(chunks):

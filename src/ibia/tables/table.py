@@ -202,7 +202,7 @@ class Table:
         self.space.control.check()
         ends = [count * part // _PARTS for part in range(_PARTS + 1)]
         parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
-        return run_parts(parts, self.space.control)
+        return run_parts(parts, self.values.size, self.space.control)
 
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""

@@ -13,10 +13,16 @@ __all__ = ["run_parts"]
 Outcome = TypeVar("Outcome")
 
 
-def run_parts(functions: Sequence[Callable[[], Outcome]], control: Control) -> list[Outcome]:
-    """Call all functions, on as many threads as are free, and return their results in order.
+# Waking another thread takes longer than the work on so many entries.
+_WORTH_WAKING = 2**19
+
+
+def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control: Control) -> list[Outcome]:
+    """Call functions that handle so many table entries together, on as many threads as are free and worth while.
 
     They write to memory by its address. So this call is never interrupted (the command line looks for this module): who
     holds the memory must not go away before the last part is done.
     """
+    if entries < _WORTH_WAKING:
+        return [function() for function in functions]
     return run_all(functions, control)
