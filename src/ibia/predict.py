@@ -30,15 +30,17 @@ _ENTRIES_PER_BIT = 1.2
 _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in its further sweeps.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 12.0, 60.0, 60.0
-_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 60.0, 500.0, 100.0
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 5.0, 40.0, 25.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
 # Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
 _EXACT_PART = 0.5
 # Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
 # of their own, in so many copies.
 _COPIES, _KEPT_COPIES = 1.25, 2.0
-# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most.
+# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most. This part of them
+# is finished beside the best, unless all have more entries than that.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
+_FINISHED, _AVERAGED = 0.4, 2.0**27
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -210,14 +212,14 @@ class _Component:
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
         handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
         if quick:
-            count, further = 1.0, 0.0
+            count, finished = 1.0, 0.0
         else:
             count = min(max(_FEWEST, math.ceil(_WORK / entries) + 1.0), _MOST) if alternatives else 1.0
-            further = 1.0
+            finished = 1.0 + (_FINISHED * (count - 1.0) if count * entries <= _AVERAGED else 0.0)
         return _Costs(
             entries,
-            entries * count * (_FORWARD_PASSES + further * _SWEEP_PASSES),
-            handled * count * (_FORWARD_HANDLINGS + further * _SWEEP_HANDLINGS),
+            entries * (count * _FORWARD_PASSES + finished * _SWEEP_PASSES),
+            handled * (count * _FORWARD_HANDLINGS + finished * _SWEEP_HANDLINGS),
             8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
         )
 
