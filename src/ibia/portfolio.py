@@ -151,7 +151,8 @@ def _best_of(
     answers: list[Solved] = []
     waiting: _Tried | None = None
     least, work, number = math.inf, 0.0, 0
-    while batch := list(islice(alternatives, control.threads if control.together else 1)):
+    together = min(control.threads, _FEWEST) if control.together else 1
+    while batch := list(islice(alternatives, together)):
         # Only one reports: two that take turns would tell nothing.
         reports = [progress] + [None] * (len(batch) - 1)
         tried = run_all(
@@ -175,9 +176,10 @@ def _best_of(
                 elif attempt.first < least:
                     waiting = attempt
                 least = min(least, attempt.first)
-        answers += run_all([partial(attempt.finish, sweeps) for attempt in worth_finishing], control)
+        good = [attempt for attempt in worth_finishing if attempt.first <= _WORTH_FINISHING * least]
+        answers += run_all([partial(attempt.finish, sweeps) for attempt in good], control)
         # What was tried and has been finished, or given up, needs its memory no longer.
-        del tried, worth_finishing, attempt
+        del tried, worth_finishing, good, attempt
         if number >= _FEWEST and work > _WORK:
             break
     if waiting is not None:

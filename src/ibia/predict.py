@@ -37,8 +37,8 @@ _EXACT_PART = 0.5
 # Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
 # of their own, in so many copies.
 _COPIES, _KEPT_COPIES = 1.25, 2.0
-# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most. This part of them
-# is finished beside the best, unless all have more entries than that.
+# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most. This part of
+# them is finished beside the best, unless all have more entries than that.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 _FINISHED, _AVERAGED = 0.4, 2.0**27
 # An actual time of this many seconds weighs as much as no knowledge at all.
