@@ -144,6 +144,25 @@ def test_joint_queries_across_cliques_and_trees(seed: int, zeros: float) -> None
         np.testing.assert_array_equal(forest.beliefs[clique].values, values)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_joint_queries_do_not_depend_on_those_before(seed: int) -> None:
+    """Posteriors of neighbours may disagree; what one query found of a sepset must not reach the other direction."""
+    forest, space, _ = random_forest(seed, 0.0)
+    recalibrate(forest, space)
+    generator = np.random.default_rng(seed)
+    for belief in forest.beliefs.values():
+        belief.values[:] *= 0.5 + generator.random(belief.values.size)
+        belief.normalise_in()
+    held = tuple(sorted(forest.holders()))
+    queried = Queried(forest, forest.beliefs, space, 30.0)
+    for _ in range(12):
+        scope = tuple(sorted(generator.choice(held, 3, replace=False).tolist()))
+        again, fresh = queried.joint(scope), Queried(forest, forest.beliefs, space, 30.0).joint(scope)
+        assert again is not None
+        assert fresh is not None
+        np.testing.assert_array_equal(again.values, fresh.values)
+
+
 def test_joint_queries_keep_to_their_limit() -> None:
     """The ends of a chain of pairs: a table over three variables is needed on the way."""
     space = Space((2,) * 6)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ibia.forest.forest import Edge, Forest, edge
+from ibia.forest.forest import Forest
 from ibia.tables import Scope, Space, Table
 
 __all__ = ["Queried"]
@@ -29,7 +29,7 @@ class Queried:
     space: Space
     limit: float
     holders: dict[int, set[int]] = field(init=False)
-    _reciprocals: dict[Edge, Table] = field(init=False, default_factory=dict)
+    _reciprocals: dict[tuple[int, int], Table] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.holders = self.forest.holders()
@@ -67,12 +67,15 @@ class Queried:
         return (-len(wanted.intersection(self.forest.scopes[clique])), self.beliefs[clique].values.size, clique)
 
     def _reciprocal(self, clique: int, parent: int) -> Table:
-        """Return one over the belief of a sepset."""
-        key = edge(clique, parent)
-        if key not in self._reciprocals:
+        """Return one over the belief of a sepset, as the clique that sends over it has it.
+
+        Posteriors of neighbours need not agree, so the other direction has another one.
+        """
+        found = self._reciprocals.get((clique, parent))
+        if found is None:
             sepset = self.forest.neighbours[clique][parent]
-            self._reciprocals[key] = self.beliefs[clique].over(sepset).reciprocal()
-        return self._reciprocals[key]
+            found = self._reciprocals[clique, parent] = self.beliefs[clique].over(sepset).reciprocal()
+        return found
 
     def _from_tree(self, root: int, wanted: set[int]) -> Table | None:
         forest, space = self.forest, self.space
