@@ -7,12 +7,12 @@ import time
 import numpy as np
 
 from ibia.backward.posterior import Posterior
+from ibia.flat import ends, positions
 from ibia.forest.calibrate import Inputs, marginals
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem
 from ibia.result import StepFigures
-from ibia.simplify.working import ends, positions
 from ibia.tables.memory import address_of
 
 __all__ = ["solve_exactly"]

@@ -11,13 +11,14 @@ import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.errors import InputError
+from ibia.flat import ends, flat
 
 __all__ = ["Factor", "FactorError", "Layout", "Model", "Variable", "check_evidence"]
 
@@ -311,11 +312,10 @@ class Model:
         sizes = [factor.values.size for factor in self.factors]
         return Layout(
             np.array(self.cardinalities, np.int64),
-            _ends(self.cardinalities),
+            ends(self.cardinalities),
             np.fromiter(chain.from_iterable(map(range, self.cardinalities)), np.int64),
-            _ends([len(scope) for scope in scopes]),
-            np.fromiter(chain.from_iterable(scopes), np.int64),
-            _ends(sizes),
+            *flat(scopes),
+            ends(sizes),
         )
 
     @cached_property
@@ -350,10 +350,6 @@ class Model:
             f"Model({name}{self.kind}, {len(self.variables)} variables of at most {largest} states, "
             f"{len(self.factors)} factors of at most {table} entries)"
         )
-
-
-def _ends(lengths: Sequence[int]) -> NDArray[np.int64]:
-    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
 
 
 def check_evidence(

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.flat import ends, flat
 from ibia.forest.forest import Edge, Forest, edge
-from ibia.forest.layout import Trees, assign_readings, flat, starts_of
+from ibia.forest.layout import Trees, assign_readings
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
@@ -118,7 +119,7 @@ def _trees(forest: Forest, walks: Sequence[tuple[int, int]]) -> Trees:
 
 def _inputs(tables: Sequence[Sequence[Table]], inputs: Sequence[Table]) -> Inputs:
     return Inputs(
-        starts_of([len(part) for part in tables]),
+        ends([len(part) for part in tables]),
         *flat([table.scope for table in inputs]),
         np.array([address_of(table.values) for table in inputs], np.int64),
         np.array([table.spread for table in inputs]),

@@ -6,16 +6,15 @@ marginal; knows nothing of tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import accumulate, chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry
+from ibia.sorting import sort_parts
 
-__all__ = ["Readings", "Trees", "assign_readings", "flat", "lay_out", "starts_of"]
+__all__ = ["Readings", "Trees", "assign_readings", "lay_out"]
 
 _compile = entry()
 
@@ -53,17 +52,6 @@ class Readings(NamedTuple):
     sepset_variables: Integers
 
 
-def starts_of(lengths: Sequence[int]) -> Integers:
-    """Return where each of some parts laid end to end begins, and where the last one ends."""
-    return np.fromiter(accumulate(lengths, initial=0), np.int64, len(lengths) + 1)
-
-
-def flat(parts: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
-    """Return where each part starts, and all parts one after the other."""
-    starts = starts_of([len(part) for part in parts])
-    return starts, np.fromiter(chain.from_iterable(parts), np.int64, int(starts[-1]))
-
-
 @_compile
 def lay_out(starts: Integers, members: Integers, firsts: Integers, seconds: Integers) -> tuple[Trees, Integers]:
     """Lay out cliques that are joined by edges, breadth first, and return also the place of each clique.
@@ -76,14 +64,7 @@ def lay_out(starts: Integers, members: Integers, firsts: Integers, seconds: Inte
         Ends of the edges.
     """
     count = starts.size - 1
-    for clique in range(count):
-        for position in range(starts[clique] + 1, starts[clique + 1]):
-            variable = members[position]
-            below = position
-            while below > starts[clique] and members[below - 1] > variable:
-                members[below] = members[below - 1]
-                below -= 1
-            members[below] = variable
+    sort_parts(starts, members)
     edge_starts = np.zeros(count + 1, np.int64)
     for edge in range(firsts.size):
         edge_starts[firsts[edge] + 1] += 1

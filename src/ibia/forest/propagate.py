@@ -109,20 +109,11 @@ class Plan(NamedTuple):
 
 
 @_inside
-def _size(plan: Plan, clique: int) -> int:
-    """Return the number of entries of a clique's product."""
+def _entries(plan: Plan, starts: Integers, variables: Integers, clique: int) -> int:
+    """Return the number of entries of a table over a clique, or over its sepset towards the parent."""
     size = 1
-    for k in range(plan.scope_starts[clique], plan.scope_starts[clique + 1]):
-        size *= plan.cardinalities[plan.scopes[k]]
-    return size
-
-
-@_inside
-def _sepset_size(plan: Plan, clique: int) -> int:
-    """Return the number of entries of the message between a clique and its parent."""
-    size = 1
-    for k in range(plan.sepset_starts[clique], plan.sepset_starts[clique + 1]):
-        size *= plan.cardinalities[plan.sepsets[k]]
+    for k in range(starts[clique], starts[clique + 1]):
+        size *= plan.cardinalities[variables[k]]
     return size
 
 
@@ -196,7 +187,7 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
         return not total > 0.0
     if phase == DISTRIBUTE:
         return False
-    message = array_at(plan.upward[clique], _sepset_size(plan, clique))
+    message = array_at(plan.upward[clique], _entries(plan, plan.sepset_starts, plan.sepsets, clique))
     largest = 0.0
     for i in range(message.size):
         largest = max(largest, message[i])
@@ -212,7 +203,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     if phase == COLLECT:
         if plan.parents[clique] < 0:
             return 0.0
-        message = array_at(plan.upward[clique], _sepset_size(plan, clique))
+        message = array_at(plan.upward[clique], _entries(plan, plan.sepset_starts, plan.sepsets, clique))
         largest = 0.0
         for i in range(message.size):
             largest = max(largest, message[i])
@@ -235,7 +226,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         plan.attenuations[clique] = -math.log(total)
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
         child = plan.children[k]
-        size = _sepset_size(plan, child)
+        size = _entries(plan, plan.sepset_starts, plan.sepsets, child)
         agreed = array_at(plan.downward[child], size)
         sent = array_at(plan.upward[child], size)
         sent_scale = 1.0
@@ -251,7 +242,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
     for k in range(plan.read_starts[clique], plan.read_starts[clique + 1]):
         _scale(array_at(plan.reads[k], plan.cardinalities[plan.read_variables[k]]), scale)
     if plan.beliefs[clique] and scale != 1.0:
-        _scale(array_at(plan.beliefs[clique], _size(plan, clique)), scale)
+        _scale(array_at(plan.beliefs[clique], _entries(plan, plan.scope_starts, plan.scopes, clique)), scale)
     return math.log(total) if plan.parents[clique] < 0 else 0.0
 
 
@@ -295,7 +286,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
     clique = start
     work = 0
     while clique != stop and work < _WORK:
-        size = _size(plan, clique)
+        size = _entries(plan, plan.scope_starts, plan.scopes, clique)
         if size >= LARGE:
             break
         work += size

@@ -16,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.flat import positions
 from ibia.model import Model
 from ibia.simplify.alone import settle_alone
 from ibia.simplify.components import split_components
@@ -23,7 +24,7 @@ from ibia.simplify.evidence import slice_evidence
 from ibia.simplify.shape import split_products
 from ibia.simplify.structure import Structure, find_structure
 from ibia.simplify.support import prune_support
-from ibia.simplify.working import Factors, Indices, Values, WorkingModel, positions
+from ibia.simplify.working import Factors, Indices, Values, WorkingModel
 
 __all__ = ["Factors", "Simplified", "Structure", "simplify"]
 

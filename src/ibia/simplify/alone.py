@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ibia.simplify.working import Values, WorkingModel, positions
+from ibia.flat import positions
+from ibia.simplify.working import Values, WorkingModel
 
 __all__ = ["settle_alone"]
 

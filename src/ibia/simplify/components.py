@@ -6,7 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ibia.simplify.working import Factors, Indices, compiled, compiled_inside, ends
+from ibia.flat import ends
+from ibia.simplify.working import Factors, Indices, compiled, compiled_inside
 
 __all__ = ["split_components"]
 

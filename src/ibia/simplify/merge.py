@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ibia.simplify.working import Factors, Indices, Values, compiled
+from ibia.sorting import sort_parts
 
 __all__ = ["Merged", "merge_factors"]
 
@@ -61,14 +62,7 @@ def _group(starts: Indices, scopes: Indices, variables: int) -> tuple[Indices, I
     Returns the different scopes (starts, variables), and the factors that have each of them (bounds, numbers).
     """
     count = starts.size - 1
-    for factor in range(count):
-        for position in range(starts[factor] + 1, starts[factor + 1]):
-            variable = scopes[position]
-            below = position
-            while below > starts[factor] and scopes[below - 1] > variable:
-                scopes[below] = scopes[below - 1]
-                below -= 1
-            scopes[below] = variable
+    sort_parts(starts, scopes)
     # Groups with the same first variable, as a linked list.
     latest = np.full(variables, -1, np.int64)
     earlier = np.empty(count, np.int64)

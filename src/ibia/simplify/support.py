@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.errors import ZeroProbabilityError
-from ibia.simplify.working import NOTHING_POSSIBLE, Factors, Indices, WorkingModel, compiled, ends
+from ibia.flat import ends
+from ibia.simplify.working import NOTHING_POSSIBLE, Factors, Indices, WorkingModel, compiled
 
 __all__ = ["prune_support"]
 

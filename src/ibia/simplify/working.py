@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ibia.compiled import entry, inside
 from ibia.errors import ZeroProbabilityError
+from ibia.flat import ends, positions
 from ibia.model import Model
 from ibia.tables.memory import allocate_unset
 
@@ -26,8 +27,6 @@ __all__ = [
     "WorkingModel",
     "compiled",
     "compiled_inside",
-    "ends",
-    "positions",
 ]
 
 NOTHING_POSSIBLE = (
@@ -161,20 +160,6 @@ class WorkingModel:
         if log_constant == -np.inf:
             raise ZeroProbabilityError(NOTHING_POSSIBLE)
         self.log_constant += log_constant
-
-
-def ends(lengths: Indices) -> Indices:
-    """Return where each of some parts laid end to end begins, and where the last one ends."""
-    ends = np.zeros(lengths.size + 1, np.int64)
-    lengths.cumsum(out=ends[1:])
-    return ends
-
-
-def positions(starts: Indices, lengths: Indices) -> Indices:
-    """Return the positions of the entries of parts that begin at `starts` and have so many entries, part after part."""
-    own = ends(lengths)
-    result: Indices = np.arange(own[-1]) + (starts - own[:-1]).repeat(lengths)
-    return result
 
 
 @compiled
