@@ -2,20 +2,21 @@
 
 ``infer`` is the one call of the package (a module of that name would hide it). A model is simplified and laid out once
 (`Prepared`) and then answered at one bound or at several (``anytime.py``). Each connected component is solved on its
-own (``portfolio.py``) and the answers are put together.
+own (``portfolio.py``), several side by side (``schedule.py``), and the answers are put together.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
 from ibia.errors import InputError, ZeroProbabilityError
@@ -23,17 +24,18 @@ from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
 from ibia.model import Model, Variable, check_evidence
-from ibia.portfolio import Backward, Solved, solve
+from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
 from ibia.predict import Prediction, Predictor, measure_speed
 from ibia.prepare import Problem, prepare
 from ibia.result import Result, StepFigures
+from ibia.schedule import Schedule
 from ibia.sequence import Settings
 from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
-from ibia.threads import run_all
+from ibia.workers import Workers
 
 __all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
 
@@ -45,13 +47,6 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
-
-# Components and alternatives are worked on side by side where they should not need more memory than this (bytes), and
-# have tables of at least so many bits: with smaller ones most of the work is Python's, which does one thing at a time.
-_TOGETHER_MEMORY = 2.0**32
-_TOGETHER_BITS = 19.0
-
-Progress = Callable[[str, int, int], None]
 
 
 def infer(
@@ -89,7 +84,8 @@ def infer(
     memory_limit
         Bytes of memory the process may reach; a bound that is predicted to need more is lowered.
     threads
-        Cores that large tables are spread over; None: all there are. Answers do not depend on it.
+        Cores to use; None: all there are. Large tables are spread over them, and in long runs other processes work
+        beside this one. Answers do not depend on it.
     reduce
         After each step cliques are reduced to bound − reduce bits; ``"demand"``: only where the next factor needs it.
     loss
@@ -144,20 +140,27 @@ def infer(
         raise Stopped(f"{reason}; the model was still being prepared")
     ready = prepared[0]
 
-    def answer(predicted: Prediction, best: str) -> Result:
-        enough_memory = 2.0 * predicted.bytes <= min(_TOGETHER_MEMORY, 0.5 * control.memory)
-        control.together = enough_memory and predicted.bound >= _TOGETHER_BITS
-        return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
+    workers = Workers(control)
 
-    alternatives = order == "auto" and update == "sweeps"
+    def answer(predicted: Prediction, best: str) -> Result:
+        workers.engage(predicted.processes - 1)
+        labelled = _labelled(progress, predicted.bound, best)
+        return ready.answer(predicted.bound, choices, labelled, quick=predicted.quick, workers=workers)
+
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
         speed = replace(speed, waiting=waiting)
-    predictor = Predictor(ready.problems, speed, alternatives)
+    alternatives = order == "auto" and update == "sweeps"
+    # Links are the paper's way, and left as it is.
+    processes = control.threads if update == "sweeps" else 1
+    predictor = Predictor(ready.problems, speed, alternatives, processes, control.memory)
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
-    result = Search(answer, predictor, goal, control).run()
+    try:
+        result = Search(answer, predictor, goal, control).run()
+    finally:
+        workers.leave()
     return replace(result, seconds=time.monotonic() - started)
 
 
@@ -250,7 +253,13 @@ class Prepared:
     control: Control
 
     def answer(
-        self, bound: float, choices: Choices, progress: Progress | None = None, *, quick: bool = False
+        self,
+        bound: float,
+        choices: Choices,
+        progress: Progress | None = None,
+        *,
+        quick: bool = False,
+        workers: Workers | None = None,
     ) -> Result:
         """Return the answer at a bound.
 
@@ -258,32 +267,42 @@ class Prepared:
         ----------
         quick
             Try only one order of the factors, with one backward sweep.
+        workers
+            Processes that help.
         """
         started = time.monotonic()
         settings = choices.settings(bound)
         order, sweeps = choices.order, choices.sweeps
         if quick:
             order, sweeps = _QUICK_ORDER if order == "auto" else order, 1
-        backward = Backward(choices.update, sweeps, choices.threshold)
 
         def report(label: str, done: int, total: int) -> None:
             self.control.check()
             if progress is not None:
                 progress(label, done, total)
 
-        def solve_one(problem: Problem) -> Solved:
+        def solve_alone(problem: Problem) -> Solved | None:
+            """Solve a component of which there is one way to be solved."""
             self.control.check()
-            # One that fits is solved at a stroke: without a listener there is nothing to report.
-            listener = None if progress is None and problem.width <= bound else report
-            return solve(problem, settings, order, backward, listener)
+            if fits(problem, bound):
+                # It is solved at a stroke: without a listener there is nothing to report.
+                return solve_whole(problem, settings, order, None if progress is None else report)
+            return solve_by_links(problem, settings, order, choices.threshold, report) if by_links else None
 
+        by_links = choices.update == "links"
         try:
-            if self.control.together:
-                solved = run_all([partial(solve_one, problem) for problem in self.problems], self.control)
-            else:
-                solved = [solve_one(problem) for problem in self.problems]
+            alone = [solve_alone(problem) for problem in self.problems]
+            portfolios = [
+                Portfolio(problem, settings, order)
+                for problem, outcome in zip(self.problems, alone, strict=True)
+                if outcome is None
+            ]
+            others = iter(
+                Schedule(portfolios, sweeps, self.control, report).run(workers or Workers(self.control))
+            )
         except ZeroMassError:
             raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+        solved = [next(others) if outcome is None else outcome for outcome in alone]
         return self._assemble(solved, settings.bound, time.monotonic() - started)
 
     def _assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,16 @@ class Problem:
     _component: Factors
     _simplified: Simplified
     _elimination: Elimination
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to run the problem: arrays, and what only the whole model can tell."""
+        derived = {"ranks": self.ranks, "children": self.children, "barren": self.barren}
+        left = ("space", "factors", "tree", "_component", "_simplified")
+        return {name: value for name, value in {**self.__dict__, **derived}.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.space = Space(tuple(self.cardinalities.tolist()))
 
     @cached_property
     def factors(self) -> list[Table]:
