@@ -377,29 +377,6 @@ def test_a_prepared_model_answers_any_number_of_times() -> None:
     assert again.log_z == fresh.log_z
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_alternatives_and_components_side_by_side_give_the_same_bits(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_grid = grid(np.random.default_rng(5))
-    count = len(one_grid.variables)
-    twice = Model.from_arrays(
-        [Variable(f"X{number}", variable.cardinality) for number, variable in enumerate(2 * one_grid.variables)],
-        [
-            ([shift + variable for variable in factor.scope], factor.values ** (1.0 if shift else 1.5))
-            for shift in (0, count)
-            for factor in one_grid.factors
-        ],
-    )
-    one = infer(twice, bound=2, threads=1)
-    monkeypatch.setattr("ibia.tables.threads._WORTH_WAKING", 0)
-    monkeypatch.setattr("ibia.pipeline._TOGETHER_BITS", 0.0)
-    several = infer(twice, bound=2, threads=threads)
-    assert not one.exact
-    assert all((a == b).all() for a, b in zip(one.marginals, several.marginals, strict=True))
-    assert (one.log_z, one.orders, one.inconsistency) == (several.log_z, several.orders, several.inconsistency)
-
-
 def test_number_of_threads_does_not_matter() -> None:
     model, evidence, _ = case("grid", 3)
     one, two = (infer(model, evidence, bound=4, threads=threads) for threads in (1, 2))
