@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import signal
@@ -17,16 +16,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from brute_force import grid
 
 import ibia
+from brute_force import grid
 from ibia import workers
 from ibia.alternative import Alternative, Attempt
 from ibia.control import Control, Stopped
 from ibia.model import Model, Variable
-from ibia.pipeline import Choices, infer, prepare_model
+from ibia.pipeline import infer, prepare_model
 from ibia.result import Result
-from ibia.sequence import Settings
 from ibia.workers import WORKER_MEMORY, Worker, Workers
 
 SOURCE = str(Path(ibia.__file__).parents[1])
