@@ -297,9 +297,7 @@ class Prepared:
                 for problem, outcome in zip(self.problems, alone, strict=True)
                 if outcome is None
             ]
-            others = iter(
-                Schedule(portfolios, sweeps, self.control, report).run(workers or Workers(self.control))
-            )
+            others = iter(Schedule(portfolios, sweeps, self.control, report).run(workers or Workers(self.control)))
         except ZeroMassError:
             raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
         solved = [next(others) if outcome is None else outcome for outcome in alone]

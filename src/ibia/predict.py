@@ -13,7 +13,7 @@ import mmap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 _FINISHED, _AVERAGED = 0.4, 2.0**27
 # From so many seconds on it is worth while to start other processes; each adds this much to the speed of one. Where
 # there is no limit, they may use this part of the free memory.
-_WORTH_HELP, _HELP = 2.0, 0.7
+_WORTH_HELP, _HELP = 2.0, 0.6
 _HELP_PART = 0.5
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
@@ -187,8 +187,12 @@ class Predictor:
         most = min(self._processes, int(attempts))
         if most <= 1:
             return 1
-        free = min(self._memory - self._resident, _HELP_PART * available_memory())
-        return max(min(most, int((free + WORKER_MEMORY) / (tables + WORKER_MEMORY))), 1)
+        return max(min(most, int((self._free + WORKER_MEMORY) / (tables + WORKER_MEMORY))), 1)
+
+    @cached_property
+    def _free(self) -> float:
+        """Bytes that there are for tables, and for other processes."""
+        return min(self._memory - self._resident, _HELP_PART * available_memory())
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""

@@ -206,6 +206,8 @@ class Workers:
 
     def engage(self, count: int) -> None:
         """Have so many workers: others go, and new ones start while this process goes on."""
+        if count == len(self._workers) == 0:
+            return
         self._workers = [worker for worker in self._workers if not worker.closed]
         while len(self._workers) > count:
             self._workers.pop().close()
