@@ -42,6 +42,10 @@ class Solved:
         Nats lost by local marginalisation.
     order
         The order of the factors that was kept.
+    tried
+        How many alternatives were tried.
+    spread
+        How far the marginals of an alternative are from the answer's, at most (Hellinger): the median over those tried.
     """
 
     posterior: Posterior
@@ -49,6 +53,8 @@ class Solved:
     loss: float
     order: str
     steps: tuple[StepFigures, ...]
+    tried: int = 1
+    spread: float = 0.0
 
 
 class Attempt:
@@ -69,12 +75,8 @@ class Attempt:
         self._order = alternative.order
         self._sweeper = Sweeper(problem, steps, alternative.settings.bound, barren(problem, alternative.order))
 
-    def first(self, limit: float) -> float:
-        """Sweep backward once; return how much neighbouring steps disagree (infinity: more than `limit`)."""
-        return self._sweeper.first(math.inf if self.exact else limit)
-
-    def finish(self, sweeps: int) -> Solved:
-        """Make the further sweeps."""
+    def answer(self, sweeps: int) -> Solved:
+        """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
         return solved(self._sweeper.run(sweeps), self._sweeper.steps, self._order, self.exact)
 
     def drop(self) -> None:

@@ -322,6 +322,7 @@ class Prepared:
         remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
         unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
         first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
+        spread = max((outcome.spread for outcome in solved), default=0.0)
         return Result(
             model=model,
             evidence=self.evidence,
@@ -333,6 +334,8 @@ class Prepared:
             inconsistency=remaining,
             first_inconsistency=first,
             disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
+            spread=spread,
+            alternatives=max((outcome.tried for outcome in solved if not outcome.exact), default=1),
             error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
             steps=tuple(figures),
             orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),

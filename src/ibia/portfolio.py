@@ -1,9 +1,10 @@
 """The portfolio: which alternatives of a component are tried, and which of them make its answer.
 
 How a component is cut into steps (the order of its factors, how far cliques are reduced) decides the error, and nobody
-can tell beforehand which way is best. After one backward sweep one can: ways whose neighbouring steps agree worse than
-those of the best are dropped, the others are finished, and the mean of their answers is taken. How many are tried
-depends on what they cost, counted in table entries, so that the same input always gives the same answer.
+can tell beforehand which way is best. After one backward sweep one can: ways that lost more, or whose neighbouring
+steps agree worse, than those of the best are dropped, the others are finished, and the mean of their answers is taken.
+How far all that were tried are from it tells how far off it may be. How many are tried depends on what they cost,
+counted in table entries, so that the same input always gives the same answer.
 
 Alternatives may be run side by side and end in any order (``schedule.py``). What counts is decided as if they had come
 one after the other; what turns out not to count was done in vain.
@@ -27,12 +28,16 @@ from ibia.steps.order import ORDERS
 
 __all__ = ["Portfolio", "fits", "solve_by_links", "solve_whole"]
 
+Marginals = dict[int, NDArray[np.float64]]
+
 # Alternatives are tried until they have cost this many table entries, but a few at least (docs/decisions.md).
 _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
-# Alternatives whose steps disagree more than so many times as much as those of the best are dropped.
-_WORTH_FINISHING = 1.5
+# An alternative seems to be off by as much as its neighbouring steps disagree, and by this part of its loss.
+_LOSS_PART = 0.01
+# Alternatives that seem to be off by more than so many times as much as the best are dropped.
+_WORTH_FINISHING = 1.2
 # Below this, probabilities are as good as zero.
 _NEGLIGIBLE = 1e-300
 # Once they have cost this many table entries, only the best of the further ones is finished.
@@ -75,9 +80,9 @@ class _Entry:
     work, exact
         Table entries of all its steps, and whether nothing was lost: known after the forward pass.
     first
-        How much its neighbouring steps disagree, known after the first backward sweep (infinity: too much).
+        The answer after the first backward sweep.
     answer
-        Known when it is finished.
+        The answer when it is finished.
     error
         What went wrong; that counts if the alternative does.
     """
@@ -86,9 +91,14 @@ class _Entry:
     taken: bool = False
     work: float | None = None
     exact: bool = False
-    first: float | None = None
+    first: Solved | None = None
     answer: Solved | None = None
     error: Exception | None = None
+
+    @property
+    def seems_off(self) -> float:
+        """How far off it seems to be after its first backward sweep (infinity: there was none)."""
+        return math.inf if self.first is None else _seems_off(self.first)
 
 
 class Portfolio:
@@ -127,9 +137,9 @@ class Portfolio:
         """Note what the forward pass has shown."""
         self._entries[number].work, self._entries[number].exact = work, exact
 
-    def note_first(self, number: int, first: float) -> None:
-        """Note how much the steps disagree after the first backward sweep."""
-        self._entries[number].first = first
+    def note_first(self, number: int, answer: Solved) -> None:
+        """Note the answer of an alternative after its first backward sweep."""
+        self._entries[number].first = answer
 
     def note_answer(self, number: int, answer: Solved) -> None:
         """Note the answer of an alternative."""
@@ -143,19 +153,15 @@ class Portfolio:
         """Tell whether an alternative may count, as far as is known."""
         return self._counts(number) is not False
 
-    def limit(self, number: int) -> float:
-        """Return the disagreement of steps beyond which an alternative is not worth finishing, as far as is known."""
-        # Of later ones it is not known whether they count.
-        before = (entry.first for entry in self._entries[:number] if entry.first is not None)
-        return _WORTH_FINISHING * min(before, default=math.inf)
-
     def worth_finishing(self, number: int) -> bool | None:
         """Tell whether an alternative after its first sweep is to be finished; None: that depends on others."""
         entry = self._entries[number]
         assert entry.first is not None
         if entry.exact:
             return self.needed(number)
-        if not self.needed(number) or entry.first > self.limit(number):
+        # Of later ones it is not known whether they count.
+        least = min((earlier.seems_off for earlier in self._entries[:number]), default=math.inf)
+        if not self.needed(number) or entry.seems_off > _WORTH_FINISHING * least:
             return False
         chosen = self._chosen()
         if chosen is not None:
@@ -168,11 +174,19 @@ class Portfolio:
         """Return the component's answer, once all that counts is known; raise what went wrong with that."""
         chosen = self._chosen() if self._answer is None else None
         if chosen is not None:
-            answers = [self._entries[number].answer for number in chosen]
-            known = [answer for answer in answers if answer is not None]
+            answers = {number: self._entries[number].answer for number in chosen}
+            known = [answer for answer in answers.values() if answer is not None]
             if len(known) == len(answers):
-                self._answer = _combined(known)
+                self._answer = _combined(known, self._dropped(chosen))
         return self._answer
+
+    def _dropped(self, chosen: Sequence[int]) -> list[Solved]:
+        """Return what is known of the alternatives that count, but are not among the chosen ones."""
+        return [
+            entry.first
+            for number, entry in enumerate(self._entries)
+            if entry.first is not None and number not in chosen and self._counts(number)
+        ]
 
     def _counts(self, number: int) -> bool | None:
         """Tell whether an alternative counts; None: not known yet."""
@@ -206,28 +220,48 @@ class Portfolio:
             if counts is None or entry.work is None or entry.first is None:
                 return None
             work += entry.work
-            if entry.first <= _WORTH_FINISHING * least:
+            if entry.seems_off <= _WORTH_FINISHING * least:
                 if work <= _AVERAGED:
-                    averaged[number] = entry.first
-                elif entry.first < least:
-                    expensive = {number: entry.first}
-                least = min(least, entry.first)
-        return [number for number, first in (averaged | expensive).items() if first <= _WORTH_FINISHING * least]
+                    averaged[number] = entry.seems_off
+                elif entry.seems_off < least:
+                    expensive = {number: entry.seems_off}
+                least = min(least, entry.seems_off)
+        return [number for number, off in (averaged | expensive).items() if off <= _WORTH_FINISHING * least]
 
 
-def _combined(answers: Sequence[Solved]) -> Solved:
-    """Return the geometric mean of the answers; in all else the one whose steps agreed best.
+def _seems_off(answer: Solved) -> float:
+    """Return how far off an answer seems to be, whatever sweeps there were after the first."""
+    return answer.posterior.inconsistencies[0] + _LOSS_PART * answer.loss
 
-    They agreed about equally well. Such answers are off in different directions, so their mean is better than any.
+
+def _combined(answers: Sequence[Solved], dropped: Sequence[Solved]) -> Solved:
+    """Return the geometric mean of the answers; in all else the best of them.
+
+    They seem to be about equally good. Such answers are off in different directions, so their mean is better than any.
     """
-    best = min(answers, key=lambda answer: answer.posterior.inconsistencies[0])
+    best = min(answers, key=_seems_off)
     posteriors = [answer.posterior for answer in answers]
     marginals = {
         variable: _geometric_mean([posterior.marginals[variable] for posterior in posteriors])
         for variable in best.posterior.marginals
     }
     log_z = math.fsum(posterior.log_z for posterior in posteriors) / len(posteriors)
-    return replace(best, posterior=replace(best.posterior, marginals=marginals, log_z=log_z))
+    distances = [_largest_distance(marginals, answer.posterior.marginals) for answer in (*answers, *dropped)]
+    return replace(
+        best,
+        posterior=replace(best.posterior, marginals=marginals, log_z=log_z),
+        tried=len(distances),
+        spread=float(np.median(distances)),
+    )
+
+
+def _largest_distance(marginals: Marginals, others: Marginals) -> float:
+    """Return the largest Hellinger distance between two marginals of the same variable."""
+    ordered = [others[variable] for variable in marginals]
+    sizes = [values.size for values in ordered]
+    differences = np.sqrt(np.concatenate(list(marginals.values()))) - np.sqrt(np.concatenate(ordered))
+    squares = np.add.reduceat(differences**2, np.cumsum([0, *sizes[:-1]]))
+    return math.sqrt(0.5 * float(squares.max()))
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:

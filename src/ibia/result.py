@@ -94,6 +94,11 @@ class Result:
         Largest difference between beliefs of neighbouring steps, after the last and after the first backward sweep.
     disagreement
         The same for each variable: where neighbouring steps differ about it.
+    spread
+        How far alternatives (other orders of the factors, say) are from the answer: the largest Hellinger distance
+        between marginals, for the median alternative.
+    alternatives
+        How many were tried for a component that did not fit the bound.
     error
         Estimate of the largest error of a marginal.
     steps
@@ -118,6 +123,8 @@ class Result:
     inconsistency: float
     first_inconsistency: float
     disagreement: tuple[float, ...]
+    spread: float
+    alternatives: int
     error: ErrorEstimate
     steps: tuple[StepFigures, ...]
     orders: tuple[str, ...]
@@ -163,6 +170,8 @@ class Result:
             "loss_nats": self.loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,
+            "spread": self.spread,
+            "alternatives": self.alternatives,
             "error_estimate": self.error.typical,
             "error_upper": self.error.upper,
             "error_words": self.error.words,

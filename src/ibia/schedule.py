@@ -33,9 +33,7 @@ class _Trial(Protocol):
     work: float
     exact: bool
 
-    def first(self, limit: float) -> float: ...
-
-    def finish(self, sweeps: int) -> Solved: ...
+    def answer(self, sweeps: int) -> Solved: ...
 
     def drop(self) -> None: ...
 
@@ -193,7 +191,7 @@ class Schedule:
                 held[task] = trial
                 return
         if worth_finishing:
-            answer = trial.finish(self._sweeps)
+            answer = trial.answer(self._sweeps)
             with self._change:
                 portfolio.note_answer(number, answer)
                 self._change.notify_all()
@@ -212,9 +210,8 @@ class Schedule:
         trial = hand.start(portfolio.problem, portfolio.alternative(number), report)
         with self._change:
             portfolio.note_forward(number, trial.work, trial.exact)
-            limit = portfolio.limit(number)
             self._change.notify_all()
-        first = trial.first(limit)
+        first = trial.answer(1)
         with self._change:
             portfolio.note_first(number, first)
             self._change.notify_all()

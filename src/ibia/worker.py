@@ -127,13 +127,9 @@ class _Service:
         self._attempts[key] = attempt = Attempt(self._problems[problem], alternative)
         return attempt.work, attempt.exact
 
-    def first(self, key: int, limit: float) -> float:
-        """Sweep backward once."""
-        return self._attempts[key].first(limit)
-
-    def finish(self, key: int, sweeps: int) -> Solved:
-        """Make the further sweeps."""
-        return self._attempts[key].finish(sweeps)
+    def answer(self, key: int, sweeps: int) -> Solved:
+        """Sweep backward."""
+        return self._attempts[key].answer(sweeps)
 
     def drop(self, key: int) -> None:
         """Let go of an attempt."""

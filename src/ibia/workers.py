@@ -174,14 +174,9 @@ class _Remote:
         self._worker = worker
         self._key = key
 
-    def first(self, limit: float) -> float:
-        """Sweep backward once."""
-        first: float = self._worker.ask("first", self._key, limit)
-        return first
-
-    def finish(self, sweeps: int) -> Solved:
-        """Make the further sweeps."""
-        answer: Solved = self._worker.ask("finish", self._key, sweeps)
+    def answer(self, sweeps: int) -> Solved:
+        """Sweep backward."""
+        answer: Solved = self._worker.ask("answer", self._key, sweeps)
         return answer
 
     def drop(self) -> None:

@@ -57,18 +57,10 @@ class Sweeper:
         self.backward = [{} for _ in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
 
-    def first(self, limit: float = math.inf) -> float:
-        """Sweep backward once and return the inconsistency; stop early when it exceeds `limit`."""
-        posterior = self._sweep_backward(limit)
-        if posterior is None:
-            return math.inf
-        self._keep(posterior)
-        return posterior.inconsistency
-
     def run(self, sweeps: int) -> Posterior:
         """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
         if self.best is None:
-            self.first()
+            self._keep(self._sweep_backward())
         assert self.best is not None
         risen = 0
         while (
@@ -80,7 +72,6 @@ class Sweeper:
             try:
                 self._sweep_forward()
                 posterior = self._sweep_backward()
-                assert posterior is not None
             except ZeroMassError:
                 # A sweep that rules out everything is no improvement: the best one before it stands.
                 break
@@ -97,7 +88,7 @@ class Sweeper:
             self.best = posterior
         self.best.inconsistencies = list(self.inconsistencies)
 
-    def _sweep_backward(self, limit: float = math.inf) -> Posterior | None:
+    def _sweep_backward(self) -> Posterior:
         result = Posterior(unchecked_loss=math.fsum(step.loss for step in self.steps[self._informed :]))
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
@@ -112,8 +103,6 @@ class Sweeper:
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
                 log_z.append(step.log_z + log_mass)
-                if result.inconsistency > limit:
-                    return None
             result.read(posterior)
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()

@@ -72,6 +72,8 @@ _KEPT = (
     "loss_nats",
     "first_inconsistency",
     "inconsistency",
+    "spread",
+    "alternatives",
     "error_estimate",
     "error_upper",
     "max_clique_bits",
