@@ -26,7 +26,7 @@ def cases_of(chance: random.Random, exact: float = 0.05) -> list[Case]:
     return [
         (
             usual * chance.choice([0.5, 1.0, 1.0, 2.0]),
-            chance.choice([0.01, 0.012, 0.02, 0.03, 0.1, 0.3]),
+            chance.choice([0.01, 0.0115, 0.013, 0.02, 0.1, 0.3]),
             chance.random() < exact,
         )
         for _ in range(ALTERNATIVES)
@@ -45,25 +45,25 @@ def answer_of(number: int, disagreement: float) -> Solved:
     return Solved(Posterior(marginals, 2.0**number, inconsistencies=[disagreement]), False, 0.0, str(number), ())
 
 
-def one_by_one(cases: list[Case]) -> list[int]:
+def one_by_one(cases: list[Case], fewest: int = 2) -> list[int]:
     """Return the alternatives that make the answer when each is tried, and finished, before the next one."""
     finished: list[int] = []
     waiting: list[int] = []
     least, total = math.inf, 0.0
     for number, (entries, disagreement, lossless) in enumerate(cases):
-        if number >= 2 and total > 2.0**23:
+        if number >= fewest and total > 2.0**23:
             break
         total += entries
         if lossless:
             return [number]
-        if disagreement <= 1.5 * least:
+        if disagreement <= 1.2 * least:
             if total <= 2.0**27:
                 finished.append(number)
             elif disagreement < least:
                 waiting = [number]
             least = min(least, disagreement)
     best = min(cases[number][1] for number in finished + waiting)
-    return [number for number in finished + waiting if cases[number][1] <= 1.5 * best]
+    return [number for number in finished + waiting if cases[number][1] <= 1.2 * best]
 
 
 class Hand:
@@ -91,8 +91,7 @@ class Hand:
         if self.stage == 0:
             portfolio.note_forward(self.number, entries, lossless)
         elif self.stage == 1:
-            given_up = not lossless and disagreement > portfolio.limit(self.number)
-            portfolio.note_first(self.number, math.inf if given_up else disagreement)
+            portfolio.note_first(self.number, answer_of(self.number, disagreement))
         else:
             worth_finishing = portfolio.worth_finishing(self.number)
             if worth_finishing is None:
@@ -131,6 +130,39 @@ def test_answer_is_that_of_one_hand(count: int, losses: float) -> None:
         assert answer.order == str(min(expected, key=lambda number: cases[number][1]))
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_more_alternatives_are_those_of_one_hand(count: int) -> None:
+    for seed in range(200):
+        chance = random.Random(seed)
+        cases = cases_of(chance)
+        portfolio = portfolio_of_eighteen()
+        for fewest in (2, 4, 7, 30):
+            portfolio.ask_for(fewest)
+            # What the hands before them held, and were doing, is lost.
+            hands = [Hand(portfolio, cases) for _ in range(count)]
+            while (answer := portfolio.answer()) is None:
+                if not chance.choice(hands).step():
+                    assert sum(other.step() for other in hands)
+            expected = one_by_one(cases, fewest)
+            assert answer.posterior.log_z == math.fsum(2.0**number for number in expected) / len(expected)
+
+
+def test_spread_is_the_median_distance_from_the_answer() -> None:
+    portfolio = portfolio_of_eighteen()
+    marginals = [np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([1.0, 0.0])]
+    for number, (marginal, disagreement) in enumerate(zip(marginals, [0.01, 0.5, 0.5], strict=True)):
+        assert portfolio.take() == number
+        portfolio.note_forward(number, 2.0**21.6, False)
+        answer = Solved(Posterior({0: marginal}, inconsistencies=[disagreement]), False, 0.0, "", ())
+        portfolio.note_first(number, answer)
+        if portfolio.worth_finishing(number):
+            portfolio.note_answer(number, answer)
+    combined = portfolio.answer()
+    assert combined is not None
+    assert combined.tried == 3
+    assert combined.spread == pytest.approx(math.sqrt(1.0 - math.sqrt(0.45) - math.sqrt(0.05)))
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_one_hand_tries_nothing_in_vain(seed: int) -> None:
     cases = cases_of(random.Random(seed), exact=0.0)
@@ -153,13 +185,13 @@ def test_errors_count_if_the_alternative_does() -> None:
     portfolio.note_error(1, ZeroDivisionError())
     assert portfolio.answer() is None
     portfolio.note_forward(0, 1.0, False)
-    portfolio.note_first(0, 0.1)
+    portfolio.note_first(0, answer_of(0, 0.1))
     with pytest.raises(ZeroDivisionError):
         portfolio.answer()
     other = portfolio_of_eighteen()
     numbers = [other.take(), other.take()]
     other.note_error(1, ZeroDivisionError())
     other.note_forward(0, 1.0, True)
-    other.note_first(0, 0.0)
+    other.note_first(0, answer_of(0, 0.0))
     other.note_answer(0, answer_of(0, 0.0))
     assert other.answer() is not None

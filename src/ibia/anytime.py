@@ -1,8 +1,9 @@
 """Anytime: which bounds to try, within time and memory, and which answer to keep.
 
 A first answer comes soon, from a small bound and one order of the factors. Then the bound is raised while the next one
-is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. How an answer is
-computed, and what it costs, others know (``pipeline.py``, ``predict.py``).
+is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. What time remains
+goes to more alternatives at the last bound. How an answer is computed, and what it costs, others know (``pipeline.py``,
+``predict.py``).
 """
 
 from __future__ import annotations
@@ -111,6 +112,9 @@ class Search:
         while (following := self._next()) is not None:
             if not self._try(following) or goal.time_limit is None:
                 return
+        while (following := self._further()) is not None:
+            if not self._try(following):
+                return
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
@@ -130,7 +134,9 @@ class Search:
         try:
             self._control.check()
             result = self._answer(predicted, self._best_in_words())
-            if self._best is None or _quality(result) <= _quality(self._best):
+            # The same alternatives and more are better, whatever they say.
+            more = predicted.alternatives > 0 and self._best is not None and self._best.bound == result.bound
+            if self._best is None or more or _quality(result) <= _quality(self._best):
                 self._best = result
             outcome = "answered"
         except MemoryError:
@@ -147,11 +153,13 @@ class Search:
                     outcome=outcome,
                     exact=result is not None and result.exact,
                     error_estimate=None if result is None else result.error.typical,
+                    alternatives=0 if result is None else result.alternatives,
                 )
             )
         if result is None:
             return False
-        self._predictor.learn(predicted, seconds)
+        if not predicted.alternatives:
+            self._predictor.learn(predicted, seconds)
         return not result.exact
 
     def _ladder(self) -> list[float]:
@@ -225,6 +233,18 @@ class Search:
         beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
         self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
         return chosen
+
+    def _further(self) -> Prediction | None:
+        """Return the same bound with more alternatives, if there are more and there is time for them."""
+        last = self._attempts[-1]
+        same = [attempt for attempt in self._attempts if attempt.bound == last.bound and not attempt.quick]
+        if not same or last.alternatives <= 1 or (len(same) > 1 and last.alternatives == same[-2].alternatives):
+            return None
+        usual = self._predictor.predict(last.bound)
+        seconds = math.fsum(attempt.seconds for attempt in same) * usual.processes / last.alternatives
+        if _MARGIN * seconds > self._left():
+            return None
+        return replace(usual, seconds=seconds, alternatives=last.alternatives + usual.processes)
 
     def _affordable(self, predictions: list[Prediction], left: float) -> list[Prediction]:
         """Return the predictions that fit the memory and the time left."""

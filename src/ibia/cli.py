@@ -262,9 +262,7 @@ def _run(arguments: list[str], started: float) -> int:
     from ibia.errors import IbiaError
 
     try:
-        code = typer.main.get_command(app).main(
-            arguments, prog_name="ibia", standalone_mode=False, obj=started
-        )
+        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
     except _UsageProblem as problem:
         return _complain(problem.format_message(), BAD_USAGE)
     except MemoryError:
@@ -561,7 +559,9 @@ def _summary(result: Result, name: str) -> Table:
 
 def _attempt_in_words(attempt: Attempt) -> str:
     outcome = "" if attempt.outcome == "answered" else f", {attempt.outcome}"
-    how = ", one order" if attempt.quick else ""
+    how = (
+        ", one order" if attempt.quick else f", {attempt.alternatives} alternatives" if attempt.alternatives > 1 else ""
+    )
     times = f"{attempt.seconds:.2g} s (predicted {attempt.predicted_seconds:.2g})"
     return f"{attempt.bound:g} bits{how}: {times}{outcome}"
 

@@ -37,7 +37,7 @@ from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
 from ibia.workers import Workers
 
-__all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
+__all__ = ["UPDATES", "Choices", "Prepared", "Run", "infer", "prepare_model"]
 
 UPDATES = ("sweeps", "links")
 
@@ -131,9 +131,7 @@ def infer(
     prepared: list[Prepared] = []
     with control.interruptible():
         prepared.append(
-            prepare_model(
-                model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None
-            )
+            prepare_model(model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None)
         )
     if not prepared:
         reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
@@ -142,10 +140,13 @@ def infer(
 
     workers = Workers(control)
 
+    runs: list[Run] = []
+
     def answer(predicted: Prediction, best: str) -> Result:
         workers.engage(predicted.processes - 1)
-        labelled = _labelled(progress, predicted.bound, best)
-        return ready.answer(predicted.bound, choices, labelled, quick=predicted.quick, workers=workers)
+        if not (predicted.alternatives and runs[0].bound == predicted.bound):
+            runs[:] = [Run(ready, predicted.bound, choices, quick=predicted.quick)]
+        return runs[0].answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
     speed = measure_speed()
     if searching:
@@ -259,51 +260,11 @@ class Prepared:
         progress: Progress | None = None,
         *,
         quick: bool = False,
-        workers: Workers | None = None,
     ) -> Result:
-        """Return the answer at a bound.
+        """Return the answer at a bound (see `Run`)."""
+        return Run(self, bound, choices, quick=quick).answer(progress)
 
-        Parameters
-        ----------
-        quick
-            Try only one order of the factors, with one backward sweep.
-        workers
-            Processes that help.
-        """
-        started = time.monotonic()
-        settings = choices.settings(bound)
-        order, sweeps = choices.order, choices.sweeps
-        if quick:
-            order, sweeps = _QUICK_ORDER if order == "auto" else order, 1
-
-        def report(label: str, done: int, total: int) -> None:
-            self.control.check()
-            if progress is not None:
-                progress(label, done, total)
-
-        def solve_alone(problem: Problem) -> Solved | None:
-            """Solve a component of which there is one way to be solved."""
-            self.control.check()
-            if fits(problem, bound):
-                # It is solved at a stroke: without a listener there is nothing to report.
-                return solve_whole(problem, settings, order, None if progress is None else report)
-            return solve_by_links(problem, settings, order, choices.threshold, report) if by_links else None
-
-        by_links = choices.update == "links"
-        try:
-            alone = [solve_alone(problem) for problem in self.problems]
-            portfolios = [
-                Portfolio(problem, settings, order)
-                for problem, outcome in zip(self.problems, alone, strict=True)
-                if outcome is None
-            ]
-            others = iter(Schedule(portfolios, sweeps, self.control, report).run(workers or Workers(self.control)))
-        except ZeroMassError:
-            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
-        solved = [next(others) if outcome is None else outcome for outcome in alone]
-        return self._assemble(solved, settings.bound, time.monotonic() - started)
-
-    def _assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
+    def assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
         """Put the answers of the components together."""
         model = self.model
         values: dict[int, NDArray[np.float64]] = {}
@@ -341,6 +302,72 @@ class Prepared:
             orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
             seconds=seconds,
         )
+
+
+class Run:
+    """A prepared model at one bound: answered, and answered again with more alternatives if there is time.
+
+    Parameters
+    ----------
+    quick
+        Try only one order of the factors, with one backward sweep.
+    """
+
+    def __init__(self, prepared: Prepared, bound: float, choices: Choices, *, quick: bool = False) -> None:
+        self.bound = bound
+        self._prepared = prepared
+        self._control = prepared.control
+        self._settings = choices.settings(bound)
+        self._order, self._sweeps, self._threshold = choices.order, choices.sweeps, choices.threshold
+        if quick:
+            self._order, self._sweeps = _QUICK_ORDER if choices.order == "auto" else choices.order, 1
+        self._by_links = choices.update == "links"
+        self._alone: list[Solved | None] = []
+        self._portfolios: list[Portfolio] = []
+
+    def answer(self, progress: Progress | None = None, workers: Workers | None = None, alternatives: int = 0) -> Result:
+        """Return the answer.
+
+        Parameters
+        ----------
+        workers
+            Processes that help.
+        alternatives
+            Try at least so many for each component that does not fit, if there are so many.
+        """
+        started = time.monotonic()
+
+        def report(label: str, done: int, total: int) -> None:
+            self._control.check()
+            if progress is not None:
+                progress(label, done, total)
+
+        try:
+            if not self._alone:
+                self._begin(report, progress is not None)
+            for portfolio in self._portfolios:
+                portfolio.ask_for(alternatives)
+            schedule = Schedule(self._portfolios, self._sweeps, self._control, report)
+            others = iter(schedule.run(workers or Workers(self._control)))
+        except ZeroMassError:
+            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+        solved = [next(others) if outcome is None else outcome for outcome in self._alone]
+        return self._prepared.assemble(solved, self._settings.bound, time.monotonic() - started)
+
+    def _begin(self, report: Progress, listening: bool) -> None:
+        """Solve the components of which there is one way to be solved, and list the alternatives of the others."""
+        alone: list[Solved | None] = []
+        for problem in self._prepared.problems:
+            self._control.check()
+            if fits(problem, self.bound):
+                # It is solved at a stroke: without a listener there is nothing to report.
+                alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
+            elif self._by_links:
+                alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
+            else:
+                alone.append(None)
+                self._portfolios.append(Portfolio(problem, self._settings, self._order))
+        self._alone = alone
 
 
 def prepare_model(

@@ -114,6 +114,18 @@ class Portfolio:
         self.problem = problem
         self._entries = [_Entry(alternative) for alternative in _alternatives(problem, settings, order)]
         self._answer: Solved | None = None
+        self._fewest = _FEWEST
+
+    def ask_for(self, alternatives: int) -> None:
+        """Have at least so many alternatives tried, if there are so many."""
+        if alternatives <= self._fewest:
+            return
+        for number, entry in enumerate(self._entries):
+            # What did not count was given up somewhere, and its tables are gone.
+            if entry.answer is None and not self._counts(number):
+                self.give_back(number)
+        self._fewest = alternatives
+        self._answer = None
 
     def take(self) -> int | None:
         """Return the number of an alternative to be run now, if there is one that seems to be needed."""
@@ -193,7 +205,7 @@ class Portfolio:
         before = self._entries[:number]
         if any(entry.exact for entry in before):
             return False
-        if number < _FEWEST:
+        if number < self._fewest:
             return True
         if math.fsum(entry.work or 0.0 for entry in before) > _WORK:
             return False
@@ -202,7 +214,7 @@ class Portfolio:
     def _likely(self, number: int) -> bool:
         """Tell whether an alternative will count if those under way cost as much as the others."""
         works = [entry.work for entry in self._entries[:number] if entry.work is not None]
-        return number < _FEWEST or (bool(works) and math.fsum(works) * number <= _WORK * len(works))
+        return number < self._fewest or (bool(works) and math.fsum(works) * number <= _WORK * len(works))
 
     def _chosen(self) -> list[int] | None:
         """Return the alternatives that make the answer, in their order; None: not known yet."""

@@ -96,6 +96,8 @@ class Prediction:
         Time.
     processes
         How many are to work side by side.
+    alternatives
+        Try at least so many, and keep what an earlier answer at this bound knows (0: as many as usual).
     """
 
     bound: float
@@ -107,6 +109,7 @@ class Prediction:
     bytes: float
     seconds: float
     processes: int = 1
+    alternatives: int = 0
 
 
 def exact_bound(width: float) -> float:

@@ -32,7 +32,7 @@ class Attempt:
         Most memory the process should hold.
     outcome
         ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it) or ``"out of memory"``.
-    exact, error_estimate
+    exact, error_estimate, alternatives
         Of the answer, if there was one.
     """
 
@@ -44,6 +44,7 @@ class Attempt:
     outcome: str = "answered"
     exact: bool = False
     error_estimate: float | None = None
+    alternatives: int = 0
 
 
 @dataclass(frozen=True)
