@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
-from ibia.alternative import Alternative, Attempt, Progress, Solved
+from ibia.alternative import Alternative, Progress, Solved, Trial
 from ibia.control import Control, Stopped
 from ibia.portfolio import Portfolio
 from ibia.prepare import Problem
-from ibia.workers import Worker, WorkerLost, Workers
+from ibia.workers import RemoteTrial, Worker, Workers
 
 __all__ = ["Schedule"]
 
@@ -27,40 +26,20 @@ class _NotNeeded(Exception):
     """The alternative under way has turned out not to count."""
 
 
-class _Trial(Protocol):
-    """An alternative after its forward pass, wherever that was made (see `Attempt`)."""
-
-    work: float
-    exact: bool
-
-    def first(self, limit: float) -> float: ...
-
-    def finish(self, sweeps: int) -> Solved: ...
-
-    def drop(self) -> None: ...
-
-
-class _Hand(Protocol):
-    """Who runs alternatives."""
-
-    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> _Trial: ...
-
-    def use_threads(self, threads: int) -> None: ...
-
-
 class _Own:
-    """This process."""
+    """This process, as a worker."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> Attempt:
-        return Attempt(problem, alternative, report)
+    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> Trial:
+        return Trial(problem, alternative, report)
 
     def use_threads(self, threads: int) -> None:
         self._control.threads = threads
 
 
+_Hand = _Own | Worker
 _Task = tuple[Portfolio, int]
 
 
@@ -86,7 +65,7 @@ class Schedule:
         self._progress = progress
         self._threads = control.threads
         self._change = threading.Condition()
-        self._held: dict[_Hand, dict[_Task, _Trial]] = {}
+        self._held: dict[_Hand, dict[_Task, Trial | RemoteTrial]] = {}
         self._busy: list[_Hand] = []
         self._over = False
 
@@ -146,7 +125,9 @@ class Schedule:
         except Stopped:
             # What it was doing turned out not to be needed.
             return
-        except WorkerLost:
+        except Exception:
+            # It is lost, most likely. Somebody else will do the work, and see if there is anything else.
+            worker.close()
             with self._change:
                 for portfolio, number in {*self._held.pop(worker, {}), *([task] if task else [])}:
                     portfolio.give_back(number)
@@ -199,7 +180,7 @@ class Schedule:
                 self._change.notify_all()
         trial.drop()
 
-    def _try(self, hand: _Hand, portfolio: Portfolio, number: int) -> _Trial:
+    def _try(self, hand: _Hand, portfolio: Portfolio, number: int) -> Trial | RemoteTrial:
         """Run an alternative forward, and sweep backward once."""
 
         def report(label: str, done: int, total: int) -> None:
