@@ -8,6 +8,7 @@ Cores that nobody runs an alternative on help with the large tables of the other
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from ibia.alternative import Alternative, Progress, Solved, Trial
@@ -59,7 +60,7 @@ class Schedule:
     def __init__(
         self, portfolios: Sequence[Portfolio], sweeps: int, control: Control, progress: Progress | None
     ) -> None:
-        self._portfolios = portfolios
+        self._open = deque(portfolios)
         self._sweeps = sweeps
         self._control = control
         self._progress = progress
@@ -72,20 +73,23 @@ class Schedule:
     def run(self, workers: Workers) -> list[Solved]:
         """Return the answers of the components."""
         own = _Own(self._control)
+        answers: list[Solved] = []
         workers.call(self._help)
         try:
-            while True:
+            while self._open:
                 self._control.check()
                 with self._change:
-                    answers = [portfolio.answer() for portfolio in self._portfolios]
-                    known = [answer for answer in answers if answer is not None]
-                    if len(known) == len(answers):
-                        return known
+                    answer = self._open[0].answer()
+                    if answer is not None:
+                        answers.append(answer)
+                        self._open.popleft()
+                        continue
                     task = self._take(own)
                     if task is None:
                         self._change.wait(_PATIENCE)
                 if task is not None:
                     self._run_here(own, task, workers)
+            return answers
         finally:
             with self._change:
                 self._over = True
@@ -145,7 +149,7 @@ class Schedule:
             portfolio, number = task
             if portfolio.worth_finishing(number) is not None:
                 yield task
-        for portfolio in self._portfolios:
+        for portfolio in self._open:
             taken = portfolio.take()
             if taken is not None:
                 yield portfolio, taken
