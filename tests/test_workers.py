@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import signal
@@ -11,6 +12,7 @@ import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,14 @@ import pytest
 import ibia
 from brute_force import grid
 from ibia import workers
-from ibia.alternative import Alternative, Attempt
+from ibia.alternative import Alternative, Trial
 from ibia.control import Control, Stopped
 from ibia.model import Model, Variable
 from ibia.pipeline import infer, prepare_model
+from ibia.prepare import Problem
 from ibia.result import Result
+from ibia.tables import memory
+from ibia.worker import _Service
 from ibia.workers import WORKER_MEMORY, Worker, Workers
 
 SOURCE = str(Path(ibia.__file__).parents[1])
@@ -246,27 +251,31 @@ def test_memory_is_shared() -> None:
     assert not staff.dismiss()
 
 
-@pytest.mark.parametrize("who", ["worker", "this process"])
 def test_what_does_not_fit_beside_others_is_done_alone(
-    who: str, alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+    alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if who == "worker":
-        tell = Worker.tell
-        # Nothing fits, and all arrays are weighed.
-        monkeypatch.setattr(
-            Worker, "tell", lambda self, name, *a: tell(self, name, *([1.0] if name == "use_memory" else a))
-        )
-    else:
-        begin = Attempt.__init__
-        failures = iter([True])
+    begin = Trial.__init__
+    limits: list[float] = []
 
-        def fail_once(self: Attempt, *arguments: Any) -> None:
-            if next(failures, False):
-                raise MemoryError
-            begin(self, *arguments)
+    def fail_once(self: Trial, problem: Problem, *rest: Any) -> None:
+        limits.append(problem.space.control.memory)
+        if len(limits) == 1:
+            raise MemoryError
+        begin(self, problem, *rest)
 
-        monkeypatch.setattr(Attempt, "__init__", fail_once)
+    monkeypatch.setattr(Trial, "__init__", fail_once)
     assert_same(alone, infer(two_grids(), bound=2, threads=2, memory_limit=2e9))
+    assert limits[0] < 2e9
+    assert limits[-1] == 2e9
+
+
+def test_a_worker_keeps_to_its_share() -> None:
+    service = _Service(BytesIO(), BytesIO())
+    try:
+        service.use_memory(1e9)
+        assert service._control.memory == memory._limit == 1e9
+    finally:
+        memory.limit_memory(math.inf)
 
 
 # The end of the process that started a worker.
@@ -280,7 +289,8 @@ LONG = """
     staff = Workers(Control())
     staff.engage(1)
     started = threading.Event()
-    staff.call(lambda worker: (print(worker._process.pid, flush=True), worker._read()))
+    staff.call(lambda worker: (print(worker._process.pid, flush=True), started.set(), worker._read()))
+    started.wait(60)
     {then}
 """
 
@@ -288,13 +298,13 @@ LONG = """
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
 def test_a_worker_ends_with_the_process_that_started_it(how: signal.Signals | None) -> None:
     # Without a signal the process ends by itself in the middle of something.
-    then = "threading.Event().wait(60)" if how else "threading.Event().wait(5); os._exit(0)"
+    then = "threading.Event().wait(60)" if how else "os._exit(0)"
     script = textwrap.dedent(LONG.format(source=SOURCE, then=then))
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
-        assert is_running(pid)
         if how is not None:
+            assert is_running(pid)
             parent.send_signal(how)
         parent.wait(60)
     assert wait_until(lambda: not is_running(pid))

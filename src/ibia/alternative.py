@@ -17,7 +17,7 @@ from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
 
-__all__ = ["Alternative", "Attempt", "Solved", "barren", "nothing_lost", "run_forward", "solved"]
+__all__ = ["Alternative", "Progress", "Solved", "Trial", "barren", "nothing_lost", "run_forward", "solved"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -57,7 +57,7 @@ class Solved:
     spread: float = 0.0
 
 
-class Attempt:
+class Trial:
     """An alternative after its forward pass.
 
     Attributes

@@ -183,7 +183,10 @@ class Portfolio:
         return True if work <= _AVERAGED else None
 
     def answer(self) -> Solved | None:
-        """Return the component's answer, once all that counts is known; raise what went wrong with that."""
+        """Return the component's answer, once all that counts is known; raise what went wrong with what counts."""
+        for number, entry in enumerate(self._entries):
+            if entry.error is not None and self._counts(number):
+                raise entry.error
         chosen = self._chosen() if self._answer is None else None
         if chosen is not None:
             answers = {number: self._entries[number].answer for number in chosen}
@@ -225,8 +228,6 @@ class Portfolio:
             counts = self._counts(number)
             if counts is False:
                 break
-            if counts and entry.error is not None:
-                raise entry.error
             if counts and entry.exact:
                 return [number]
             if counts is None or entry.work is None or entry.first is None:

@@ -43,9 +43,10 @@ _COPIES, _KEPT_COPIES = 1.25, 2.0
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 _FINISHED, _AVERAGED = 0.4, 2.0**27
 # From so many seconds on it is worth while to start other processes; each adds this much to the speed of one. Where
-# there is no limit, they may use this part of the free memory.
+# there is no limit, they may use this part of the free memory. Who runs out of memory has worked in vain, so there has
+# to be so many times as much for tables as predicted.
 _WORTH_HELP, _HELP = 2.0, 0.6
-_HELP_PART = 0.5
+_HELP_PART, _HELP_ROOM = 0.5, 2.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -170,27 +171,27 @@ class Predictor:
         quick
             Whether only one alternative is to be tried, with one backward sweep.
         """
-        entries = work = graph = tables = attempts = 0.0
+        entries = work = graph = tables = alternatives = 0.0
         for component in self._components:
             costs = component.costs(bound, quick, self._alternatives)
             entries += costs.entries
             work += costs.work
             graph += costs.graph
-            attempts += costs.attempts
+            alternatives += costs.alternatives
             # Each process solves one after the other.
             tables = max(tables, costs.bytes)
         exact = bound >= self.width - 1e-9
         seconds = self._seconds(work, graph, tables) * self._correction()
-        processes = self._side_by_side(attempts, tables) if seconds > _WORTH_HELP else 1
+        processes = self._side_by_side(alternatives, tables) if seconds > _WORTH_HELP else 1
         held = self._resident + tables + (processes - 1) * (WORKER_MEMORY + tables)
         return Prediction(bound, exact, quick, entries, work, graph, held, seconds / _gain(processes), processes)
 
-    def _side_by_side(self, attempts: float, tables: float) -> int:
+    def _side_by_side(self, alternatives: float, tables: float) -> int:
         """Return how many processes there is work, and memory, for."""
-        most = min(self._processes, int(attempts))
+        most = min(self._processes, int(alternatives))
         if most <= 1:
             return 1
-        return max(min(most, int((self._free + WORKER_MEMORY) / (tables + WORKER_MEMORY))), 1)
+        return max(min(most, int((self._free + WORKER_MEMORY) / (_HELP_ROOM * tables + WORKER_MEMORY))), 1)
 
     @cached_property
     def _free(self) -> float:
@@ -222,13 +223,13 @@ def _gain(processes: int) -> float:
 
 @dataclass(frozen=True)
 class _Costs:
-    """What a component costs; attempts are alternatives that can be run side by side."""
+    """What a component costs, and how many alternatives of it can be run side by side."""
 
     entries: float
     work: float
     graph: float
     bytes: float
-    attempts: float
+    alternatives: float
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ Cores that nobody runs an alternative on help with the large tables of the other
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Protocol
 
-from ibia.alternative import Alternative, Attempt, Progress, Solved
+from ibia.alternative import Alternative, Progress, Solved, Trial
 from ibia.control import Control, Stopped
 from ibia.portfolio import Portfolio
 from ibia.prepare import Problem
-from ibia.workers import Worker, WorkerLost, Workers
+from ibia.workers import RemoteTrial, Worker, Workers
 
 __all__ = ["Schedule"]
 
@@ -27,38 +27,20 @@ class _NotNeeded(Exception):
     """The alternative under way has turned out not to count."""
 
 
-class _Trial(Protocol):
-    """An alternative after its forward pass, wherever that was made (see `Attempt`)."""
-
-    work: float
-    exact: bool
-
-    def answer(self, sweeps: int) -> Solved: ...
-
-    def drop(self) -> None: ...
-
-
-class _Hand(Protocol):
-    """Who runs alternatives."""
-
-    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> _Trial: ...
-
-    def use_threads(self, threads: int) -> None: ...
-
-
 class _Own:
-    """This process."""
+    """This process, as a worker."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> Attempt:
-        return Attempt(problem, alternative, report)
+    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> Trial:
+        return Trial(problem, alternative, report)
 
     def use_threads(self, threads: int) -> None:
         self._control.threads = threads
 
 
+_Hand = _Own | Worker
 _Task = tuple[Portfolio, int]
 
 
@@ -78,33 +60,36 @@ class Schedule:
     def __init__(
         self, portfolios: Sequence[Portfolio], sweeps: int, control: Control, progress: Progress | None
     ) -> None:
-        self._portfolios = portfolios
+        self._open = deque(portfolios)
         self._sweeps = sweeps
         self._control = control
         self._progress = progress
         self._threads = control.threads
         self._change = threading.Condition()
-        self._held: dict[_Hand, dict[_Task, _Trial]] = {}
+        self._held: dict[_Hand, dict[_Task, Trial | RemoteTrial]] = {}
         self._busy: list[_Hand] = []
         self._over = False
 
     def run(self, workers: Workers) -> list[Solved]:
         """Return the answers of the components."""
         own = _Own(self._control)
+        answers: list[Solved] = []
         workers.call(self._help)
         try:
-            while True:
+            while self._open:
                 self._control.check()
                 with self._change:
-                    answers = [portfolio.answer() for portfolio in self._portfolios]
-                    known = [answer for answer in answers if answer is not None]
-                    if len(known) == len(answers):
-                        return known
+                    answer = self._open[0].answer()
+                    if answer is not None:
+                        answers.append(answer)
+                        self._open.popleft()
+                        continue
                     task = self._take(own)
                     if task is None:
                         self._change.wait(_PATIENCE)
                 if task is not None:
                     self._run_here(own, task, workers)
+            return answers
         finally:
             with self._change:
                 self._over = True
@@ -144,7 +129,9 @@ class Schedule:
         except Stopped:
             # What it was doing turned out not to be needed.
             return
-        except WorkerLost:
+        except Exception:
+            # It is lost, most likely. Somebody else will do the work, and see if there is anything else.
+            worker.close()
             with self._change:
                 for portfolio, number in {*self._held.pop(worker, {}), *([task] if task else [])}:
                     portfolio.give_back(number)
@@ -162,7 +149,7 @@ class Schedule:
             portfolio, number = task
             if portfolio.worth_finishing(number) is not None:
                 yield task
-        for portfolio in self._portfolios:
+        for portfolio in self._open:
             taken = portfolio.take()
             if taken is not None:
                 yield portfolio, taken
@@ -197,7 +184,7 @@ class Schedule:
                 self._change.notify_all()
         trial.drop()
 
-    def _try(self, hand: _Hand, portfolio: Portfolio, number: int) -> _Trial:
+    def _try(self, hand: _Hand, portfolio: Portfolio, number: int) -> Trial | RemoteTrial:
         """Run an alternative forward, and sweep backward once."""
 
         def report(label: str, done: int, total: int) -> None:

@@ -16,7 +16,7 @@ import threading
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from ibia.alternative import Alternative, Attempt, Solved
+from ibia.alternative import Alternative, Solved, Trial
 from ibia.control import Control, Stopped
 from ibia.prepare import Problem
 from ibia.tables.memory import limit_memory, release_all
@@ -70,7 +70,7 @@ class _Service:
         self._beginning = threading.Lock()
         self._number = 0
         self._problems: dict[int, Problem] = {}
-        self._attempts: dict[int, Attempt] = {}
+        self._trials: dict[int, Trial] = {}
 
     def run(self) -> None:
         """Answer requests."""
@@ -124,23 +124,23 @@ class _Service:
 
     def start(self, key: int, problem: int, alternative: Alternative) -> tuple[float, bool]:
         """Run an alternative forward."""
-        self._attempts[key] = attempt = Attempt(self._problems[problem], alternative)
-        return attempt.work, attempt.exact
+        self._trials[key] = trial = Trial(self._problems[problem], alternative)
+        return trial.work, trial.exact
 
     def answer(self, key: int, sweeps: int) -> Solved:
         """Sweep backward."""
-        return self._attempts[key].answer(sweeps)
+        return self._trials[key].answer(sweeps)
 
     def drop(self, key: int) -> None:
-        """Let go of an attempt."""
-        del self._attempts[key]
+        """Let go of a trial."""
+        del self._trials[key]
 
-    def forget_attempts(self) -> None:
-        """Let go of all attempts."""
-        self._attempts.clear()
+    def forget_trials(self) -> None:
+        """Let go of all trials."""
+        self._trials.clear()
 
     def forget_all(self) -> None:
         """Let go of all there is."""
-        self._attempts.clear()
+        self._trials.clear()
         self._problems.clear()
         release_all()

@@ -26,10 +26,10 @@ from ibia.limits import resident_memory
 from ibia.prepare import Problem
 from ibia.tables.memory import limit_memory
 
-__all__ = ["WORKER_MEMORY", "Worker", "WorkerLost", "Workers"]
+__all__ = ["WORKER_MEMORY", "RemoteTrial", "Worker", "Workers"]
 
 # Bytes that a worker takes before it has made any table: the interpreter and the compiled code.
-WORKER_MEMORY = 2.0**28
+WORKER_MEMORY = 2e8
 # Seconds that a worker waits for another run.
 _IDLE = 20.0
 
@@ -37,7 +37,7 @@ _parked: list[Worker] = []
 _parking = threading.Lock()
 
 
-class WorkerLost(Exception):
+class _WorkerLost(Exception):
     """A worker does not answer any more."""
 
 
@@ -64,13 +64,13 @@ class Worker:
         """Have its thread do something with it, as soon as it has started and is free."""
         self._jobs.put(job)
 
-    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> _Remote:
+    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> RemoteTrial:
         """Run an alternative forward. Nothing is reported: two that take turns would tell nothing."""
         if id(problem) not in self._known:
             self.tell("know", id(problem), problem)
             self._known[id(problem)] = problem
         key = self._number
-        return _Remote(self, key, *self.ask("start", key, id(problem), alternative))
+        return RemoteTrial(self, key, *self.ask("start", key, id(problem), alternative))
 
     def use_threads(self, threads: int) -> None:
         """Let it spread operations on large tables over so many cores, from now on."""
@@ -90,12 +90,12 @@ class Worker:
 
     def tell(self, name: str, *arguments: Any) -> None:
         """Send a message that needs no answer; if the worker is lost, who asks it next will know."""
-        with self._writing, contextlib.suppress(WorkerLost):
+        with self._writing, contextlib.suppress(_WorkerLost):
             self._write(0, name, *arguments)
 
     def cancel(self) -> None:
         """Have it give up what it does, if it does anything."""
-        with self._writing, contextlib.suppress(WorkerLost):
+        with self._writing, contextlib.suppress(_WorkerLost):
             self._cancelled = True
             self._write(0, "stop", self._number)
 
@@ -125,8 +125,8 @@ class Worker:
                 while (job := self._next_job()) is not None:
                     self._cancelled = False
                     job(self)
-                    self.tell("forget_attempts")
-            except WorkerLost:
+                    self.tell("forget_trials")
+            except _WorkerLost:
                 pass
             finally:
                 self.close()
@@ -151,7 +151,7 @@ class Worker:
             process.stdin.flush()
         except Exception:
             self.close()
-            raise WorkerLost from None
+            raise _WorkerLost from None
 
     def _read(self) -> Any:
         process = self._process
@@ -162,11 +162,11 @@ class Worker:
                 return pickle.load(process.stdout)
         except Exception:
             self.close()
-        raise WorkerLost
+        raise _WorkerLost
 
 
-class _Remote:
-    """An alternative after its forward pass, on a worker (see `Attempt`)."""
+class RemoteTrial:
+    """An alternative after its forward pass, on a worker (see `Trial`)."""
 
     def __init__(self, worker: Worker, key: int, work: float, exact: bool) -> None:
         self.work = work
