@@ -208,9 +208,7 @@ class Portfolio:
         before = self._entries[:number]
         if any(entry.exact for entry in before):
             return False
-        if number < self._fewest:
-            return True
-        if math.fsum(entry.work or 0.0 for entry in before) > _WORK:
+        if number >= self._fewest and math.fsum(entry.work or 0.0 for entry in before) > _WORK:
             return False
         return None if any(entry.work is None for entry in before) else True
 
