@@ -107,7 +107,7 @@ def compile_module(module: str) -> Piece:
 @cache
 def _hurry() -> Callable[[Any], None]:
     """Spare the compiler what is not needed here, and return its function that optimises a library."""
-    from numba import _dynfunc
+    from numba import _dynfunc  # type: ignore[attr-defined]
     from numba.core import codegen, cpu
     from numba.core.compiler import Flags
     from numba.core.typing.context import BaseContext
@@ -152,9 +152,10 @@ def _remembering(resolve: Any) -> Any:
 
     def remembered(context: Any, function: Any, arguments: Any, keywords: Any, literals: Any = None) -> Any:
         # Methods belong to an object, and functions of ours may still be in the making.
-        if keywords or isinstance(function, (str, types.Type)):
+        known = isinstance(function, types.Function) or not isinstance(function, (str, types.Type))
+        if keywords or not known:
             return resolve(context, function, arguments, keywords, literals)
-        key = function, tuple(arguments), ConfigStack.top_or_none()
+        key = function, tuple(arguments), ConfigStack.top_or_none()  # type: ignore[no-untyped-call]
         if key not in found:
             result = resolve(context, function, arguments, keywords, literals)
             if result is None:

@@ -99,7 +99,7 @@ def _setting_digest() -> bytes:
         *(setting for setting in settings if not setting.startswith("NUMBA_CACHE_DIR=")),
     ]
     version = (compiler_folder() / "_version.py").read_bytes()
-    return _digest(version, *(_source(maker) for maker in _MAKERS), *(word.encode() for word in words))
+    return _digest(version, *(word.encode() for word in words))
 
 
 @cache
@@ -109,7 +109,7 @@ def _source(module: str) -> bytes:
 
 @cache
 def source_digest(module: str, modules: tuple[str, ...]) -> bytes:
-    """Return a digest of the sources of a module and of those whose functions or constants go into its own."""
+    """Return a digest of the sources of a module, of those that its functions take from, and of what compiles them."""
     found, waiting = {module}, [module]
     while waiting:
         for match in _IMPORT.findall(_source(waiting.pop())):
@@ -117,4 +117,4 @@ def source_digest(module: str, modules: tuple[str, ...]) -> bytes:
             if name not in found and (name in modules or name in _SHARED):
                 found.add(name)
                 waiting.append(name)
-    return _digest(*(_source(name) for name in sorted(found)))
+    return _digest(*(_source(name) for name in (*_MAKERS, *sorted(found))))

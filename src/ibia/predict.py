@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
 from ibia.prepare import Problem
-from ibia.sequence import KEPT_BYTES
 from ibia.tables import Space
+from ibia.tables.memory import KEPT_BYTES
 
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import math
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,8 +101,8 @@ def contract(rows: Rows, product: int, total_wanted: bool, first_axes: Integers,
         Which blocks to do, in that order of the axes (stop −1: all).
     """
     places = [array.ctypes.data for array in (rows.cardinalities, rows.strides, rows.addresses, rows.sizes, first_axes)]
-    lengths = rows.cardinalities.size, rows.addresses.size, first_axes.size
-    return contract_blocks(*places, *lengths, rows.inputs, product, int(total_wanted), start, stop)
+    lengths = [rows.cardinalities.size, rows.addresses.size, first_axes.size]
+    return contract_blocks(*[*places, *lengths, rows.inputs, product, int(total_wanted), start, stop])
 
 
 @_compile
