@@ -1,8 +1,8 @@
 """The compiler at work: from the functions of a module to a piece of machine code in the cache.
 
-Only processes started for it load this (``python -m ibia.compiling``), since the compiler is changed here for the sake
-of speed: code is optimised and turned into machine code once for all functions of a module, where the compiler would
-do so again and again, for each function by itself and within each of its callers.
+That is done in processes started for it (``python -m ibia.compiling``), since the compiler is changed for the sake of
+speed: code is optimised and turned into machine code once for all functions of a module, where the compiler would do
+so again and again, for each function by itself and within each of its callers.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def dispatcher(function: Any, symbol: str, options: dict[str, Any]) -> Any:
     decorate: Any = numba.njit
     plain = {"error_model": "numpy", "nogil": True, "no_cfunc_wrapper": not symbol}
     result = decorate(**plain, **options)(function)
-    if options.get("no_cpython_wrapper") is None and options.get("inline") is None:
+    if "cache" in options:
+        # Called from Python, that is.
         _entries.setdefault(function.__module__, []).append((result, symbol))
         if symbol and options["cache"]:
+            # Machine code of others, from the compiler's cache, may call it before anything else does.
             made = _compile(result)
             llvm.add_symbol(symbol, made.library.get_pointer_to_function(made.fndesc.llvm_cfunc_wrapper_name))
     return result
