@@ -9,12 +9,11 @@ import time
 import pytest
 
 from ibia import examples, portfolio, predict
-from ibia.limits import resident_memory
+from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.model import Model
 from ibia.pipeline import Choices, Prepared, prepare_model
 from ibia.predict import Predictor, Speed
 from ibia.sequence import Settings, forward
-from ibia.workers import WORKER_MEMORY
 
 SPEED = Speed(1e-9, 1e-6)
 MODELS = {

@@ -48,12 +48,12 @@ _SHOWN_STATES = 6
 _WRITING, _WRITING_STATE = 0.1, 5e-6
 # A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
 _PATIENCE, _RETRY = 0.1, 0.02
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.tables.memory", "ibia.tables.threads"})
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.tables.memory", "ibia.tables.threads"})
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 # Compiling everything takes about this many seconds.
-_COMPILING = 25
+_COMPILING = 15
 
 app = typer.Typer(
     name="ibia",
@@ -177,11 +177,12 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _compile_first()
 
     from ibia.limits import size_in_words
-    from ibia.pipeline import prepare_model
     from ibia.predict import Predictor, measure_speed
+    from ibia.prepare import prepare_components
+    from ibia.simplify import simplify
 
-    prepared = prepare_model(loaded, observed)
-    problems, simplified = prepared.problems, prepared.simplified
+    simplified = simplify(loaded, observed)
+    problems = prepare_components(simplified)
     predictor = Predictor(problems, measure_speed())
     width = predictor.width
     bounds = [bound for bound in _SHOWN_BOUNDS if bound < predictor.exact_bound] + [predictor.exact_bound]

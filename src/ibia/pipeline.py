@@ -26,7 +26,7 @@ from ibia.limits import check_memory_limit, check_threads, check_time_limit, usa
 from ibia.model import Model, Variable, check_evidence
 from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
 from ibia.predict import Prediction, Predictor, measure_speed
-from ibia.prepare import Problem, prepare
+from ibia.prepare import Problem, prepare_components
 from ibia.result import Result, StepFigures
 from ibia.schedule import Schedule
 from ibia.sequence import Settings
@@ -376,8 +376,4 @@ def prepare_model(
     """Simplify a model with its evidence and lay out its components, for one bound or (None) for any."""
     control = Control() if control is None else control
     simplified = simplify(model, evidence)
-    problems = []
-    for component in simplified.components:
-        control.check()
-        problems.append(prepare(component, simplified, control=control, bound=bound))
-    return Prepared(model, evidence, simplified, tuple(problems), control)
+    return Prepared(model, evidence, simplified, prepare_components(simplified, control, bound), control)

@@ -18,11 +18,10 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.limits import available_memory, resident_memory
+from ibia.limits import WORKER_MEMORY, available_memory, resident_memory
 from ibia.prepare import Problem
-from ibia.sequence import KEPT_BYTES
 from ibia.tables import Space
-from ibia.workers import WORKER_MEMORY
+from ibia.tables.memory import KEPT_BYTES
 
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 

@@ -26,7 +26,7 @@ from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.order import Ordering, factor_order
 from ibia.tables import Space, Table
 
-__all__ = ["Problem", "prepare"]
+__all__ = ["Problem", "prepare", "prepare_components"]
 
 Integers = NDArray[np.int64]
 
@@ -211,3 +211,15 @@ def prepare(
         simplified,
         best,
     )
+
+
+def prepare_components(
+    simplified: Simplified, control: Control | None = None, bound: float | None = None
+) -> tuple[Problem, ...]:
+    """Prepare all components of a model."""
+    control = Control() if control is None else control
+    problems = []
+    for component in simplified.components:
+        control.check()
+        problems.append(prepare(component, simplified, control=control, bound=bound))
+    return tuple(problems)

@@ -20,13 +20,11 @@ from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
 from ibia.steps.reduced import ReducedTrees, message_number
 from ibia.tables import Scope, Space, Table
+from ibia.tables.memory import KEPT_BYTES
 
-__all__ = ["KEPT_BYTES", "Messages", "Settings", "Step", "forward", "message_number"]
+__all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
 
 _EPSILON = 1e-9
-# Tables of steps are kept for the way back while they take no more than this; others are computed again
-# (docs/decisions.md).
-KEPT_BYTES = 2.0**30
 _KEPT_SHARE = 0.25
 # A step makes room for the next factor, and for one more for every so many cliques, so that the number of steps does
 # not grow with the size of the model.

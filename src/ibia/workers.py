@@ -22,14 +22,12 @@ from typing import Any
 
 from ibia.alternative import Alternative, Progress, Solved
 from ibia.control import Control, Stopped
-from ibia.limits import resident_memory
+from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.prepare import Problem
 from ibia.tables.memory import limit_memory
 
-__all__ = ["WORKER_MEMORY", "RemoteTrial", "Worker", "Workers"]
+__all__ = ["RemoteTrial", "Worker", "Workers"]
 
-# Bytes that a worker takes before it has made any table: the interpreter and the compiled code.
-WORKER_MEMORY = 2e8
 # Seconds that a worker waits for another run.
 _IDLE = 20.0
 
