@@ -248,7 +248,7 @@ def _whole_marginals(model: Model, working: WorkingModel, beliefs: Values) -> tu
 
 
 class _Queue(NamedTuple):
-    """Factors by how much their incoming messages changed: a list for each power of two, doubly linked, first come first.
+    """Factors by how much their incoming messages changed: a linked list for each power of two, first come first.
 
     Attributes
     ----------
@@ -331,7 +331,7 @@ def _first(queue: _Queue) -> int:
     queue.counters[0] = home
     if home < 0:
         return -1
-    factor = queue.firsts[home]
+    factor: int = queue.firsts[home]
     _leave(queue, factor)
     return factor
 
@@ -397,8 +397,8 @@ def _sum_out(graph: _Graph, factor: int, room: _Room) -> int:
     """Sum the variables out of a table, from the last to the second; return where what is left begins in the sums."""
     begin, end = graph.starts[factor], graph.starts[factor + 1]
     base = graph.places[begin]
-    source, place = graph.values, graph.offsets[factor]
-    rows, top = graph.offsets[factor + 1] - place, 0
+    place: int = graph.offsets[factor]
+    source, rows, top = graph.values, graph.offsets[factor + 1] - place, 0
     for edge in range(end - 1, begin, -1):
         own = graph.places[edge] - base
         size = graph.places[edge + 1] - graph.places[edge]
@@ -556,11 +556,11 @@ def _bethe(graph: _Graph, beliefs: Values, messages: Values) -> float:
 def _log_total(graph: _Graph, factor: int, beliefs: Values, messages: Values) -> float:
     """Return the logarithm of the sum of a table weighed with the messages from its variables."""
     highest, total = -np.inf, 0.0
-    for entry in range(graph.offsets[factor], graph.offsets[factor + 1]):
-        if graph.values[entry] == 0.0:
+    for position in range(graph.offsets[factor], graph.offsets[factor + 1]):
+        if graph.values[position] == 0.0:
             continue
-        logarithm = math.log(graph.values[entry])
-        rest = entry - graph.offsets[factor]
+        logarithm = math.log(graph.values[position])
+        rest = position - graph.offsets[factor]
         for edge in range(graph.starts[factor + 1] - 1, graph.starts[factor] - 1, -1):
             size = graph.places[edge + 1] - graph.places[edge]
             state = rest % size
