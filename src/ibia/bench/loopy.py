@@ -106,8 +106,8 @@ def loopy_marginals(
     run = _Run(graph)
     limit = math.inf if deadline is None else deadline
     (run.flood if schedule == "flooding" else run.follow_residuals)(damping, tolerance, sweeps, limit)
-    log_z = working.log_constant + log_constant + _bethe(graph, run.beliefs, run.messages)
-    count = max(graph.lengths.size, 1)
+    log_z = working.log_constant + log_constant + _bethe(graph, run.messages, run.beliefs)
+    count = max(graph.starts.size - 1, 1)
     return LoopyResult(
         _whole_marginals(model, working, run.beliefs),
         log_z,
@@ -137,16 +137,16 @@ class _Graph(NamedTuple):
         Factor → where its edges begin, and the variable of each edge.
     offsets, values
         Factor → where its table begins, and the tables, with a largest entry of one each.
-    lengths
-        Factor → number of its edges.
     owners
         Edge → its factor.
     places
-        Edge → where its message begins.
-    sizes, state_starts
-        Variable → number of its states, and where they begin among those of all variables.
+        Edge → where its message begins; one number more says where the last one ends.
+    states
+        Edge → where the states of its variable begin among those of all variables.
+    state_starts
+        Variable → where its states begin; one number more says where the last ones end.
     holding, holders
-        Variable → where its edges begin among the holders, and those edges.
+        Variable → where its factors begin among the holders, and those factors.
     local
         Logarithms of the factors of one variable, by the states of all variables: they send the same message always.
     """
@@ -155,10 +155,9 @@ class _Graph(NamedTuple):
     members: Indices
     offsets: Indices
     values: Values
-    lengths: Indices
     owners: Indices
     places: Indices
-    sizes: Indices
+    states: Indices
     state_starts: Indices
     holding: Indices
     holders: Indices
@@ -175,19 +174,18 @@ def _factor_graph(working: WorkingModel) -> tuple[_Graph, float]:
         local[begin : begin + table.size] += np.log(table)
     factors = working.factors.chosen(~alone)
     largest = np.array([table.max() for table in factors.tables])
-    edges = ends(working.sizes[factors.members])
+    owners = np.arange(factors.origins.size).repeat(factors.lengths)
     graph = _Graph(
         factors.starts,
         factors.members,
         factors.offsets,
         factors.values / largest.repeat(factors.sizes),
-        factors.lengths,
-        np.arange(factors.lengths.size).repeat(factors.lengths),
-        edges,
-        working.sizes,
+        owners,
+        ends(working.sizes[factors.members]),
+        working.state_starts[factors.members],
         working.state_starts,
         ends(np.bincount(factors.members, minlength=working.sizes.size)),
-        factors.members.argsort(kind="stable"),
+        owners[factors.members.argsort(kind="stable")],
         local,
     )
     return graph, math.fsum(np.log(largest))
@@ -208,13 +206,13 @@ class _Run:
         self._graph = graph
         self.messages = np.zeros(int(graph.places[-1]))
         self.beliefs = graph.local.copy()
-        self.converged = not graph.lengths.size
+        self.converged = graph.starts.size == 1
         self.updates = 0
         self.sent = 0
 
     def flood(self, damping: float, tolerance: float, sweeps: int, deadline: float) -> None:
         """Let all factors send at once, again and again."""
-        count = self._graph.lengths.size
+        count = self._graph.starts.size - 1
         while not self.converged and self.updates < sweeps * count and time.monotonic() < deadline:
             largest = _flood(self._graph, self.messages, self.beliefs, damping)
             self.converged = largest < tolerance
@@ -223,13 +221,13 @@ class _Run:
 
     def follow_residuals(self, damping: float, tolerance: float, sweeps: int, deadline: float) -> None:
         """Let the factor send whose incoming messages changed most since it last did, again and again."""
-        count = self._graph.lengths.size
-        queue = _queue(count)
+        count = self._graph.starts.size - 1
+        queue = _queue(count, tolerance)
         entries = self._graph.values.size + self.messages.size
         portion = max(1, _ENTRIES_AT_ONCE * count // max(entries, 1))
         while not self.converged and self.updates < sweeps * count and time.monotonic() < deadline:
             most = min(portion, sweeps * count - self.updates)
-            done, sent = _follow(self._graph, self.messages, self.beliefs, queue, damping, tolerance, most)
+            done, sent = _follow(self._graph, self.messages, self.beliefs, queue, damping, most)
             self.converged = done < most
             self.updates += done
             self.sent += sent
@@ -260,6 +258,8 @@ class _Queue(NamedTuple):
         Factor → its neighbours in its list, −1 at the ends.
     firsts, lasts
         List → its ends, −1 if it is empty.
+    limits
+        List → the lowest residual that belongs there.
     counters
         The highest list that may hold something; updates since the beliefs were added up anew.
     """
@@ -270,70 +270,69 @@ class _Queue(NamedTuple):
     preceding: Indices
     firsts: Indices
     lasts: Indices
+    limits: Values
     counters: Indices
 
 
-def _queue(count: int) -> _Queue:
+def _queue(count: int, tolerance: float) -> _Queue:
     """Return a queue in which each factor waits, one after the other, with a residual above all."""
     numbers = np.arange(count)
     firsts, lasts = np.full(_QUEUES, -1), np.full(_QUEUES, -1)
     if count:
         firsts[-1], lasts[-1] = 0, count - 1
-    following = np.append(numbers[1:], -1)[:count]
-    homes = np.full(count, _QUEUES - 1)
-    return _Queue(np.full(count, np.inf), homes, following, numbers - 1, firsts, lasts, np.array([_QUEUES - 1, 0]))
+    return _Queue(
+        residuals=np.full(count, np.inf),
+        homes=np.full(count, _QUEUES - 1),
+        following=np.append(numbers[1:], -1)[:count],
+        preceding=numbers - 1,
+        firsts=firsts,
+        lasts=lasts,
+        limits=tolerance * np.exp2(np.arange(_QUEUES, dtype=np.float64)),
+        counters=np.array([_QUEUES - 1, 0]),
+    )
+
+
+# Compiled functions that are called for each factor take arrays, not tuples of arrays: taking those apart costs more
+# than a message.
 
 
 @part()
-def _leave(queue: _Queue, factor: int) -> None:
+def _leave(
+    factor: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
+) -> None:
     """Take a factor out of its list."""
-    home, before, after = queue.homes[factor], queue.preceding[factor], queue.following[factor]
+    home, before, after = homes[factor], preceding[factor], following[factor]
     if before < 0:
-        queue.firsts[home] = after
+        firsts[home] = after
     else:
-        queue.following[before] = after
+        following[before] = after
     if after < 0:
-        queue.lasts[home] = before
+        lasts[home] = before
     else:
-        queue.preceding[after] = before
-    queue.homes[factor] = -1
+        preceding[after] = before
+    homes[factor] = -1
 
 
 @part()
-def _enter(queue: _Queue, factor: int, tolerance: float) -> None:
-    """Put a factor at the end of the list of its residual, unless it is there; below the tolerance there is none."""
-    ratio = queue.residuals[factor] / tolerance
-    home = -1
-    if ratio >= 1.0:
-        home = _QUEUES - 1 if ratio == np.inf else min(math.frexp(ratio)[1] - 1, _QUEUES - 1)
-    if home == queue.homes[factor]:
-        return
-    if queue.homes[factor] >= 0:
-        _leave(queue, factor)
-    if home < 0:
-        return
-    last = queue.lasts[home]
-    queue.homes[factor], queue.preceding[factor], queue.following[factor] = home, last, -1
+def _enter(
+    factor: int, home: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
+) -> None:
+    """Put a factor at the end of a list."""
+    last = lasts[home]
+    homes[factor], preceding[factor], following[factor] = home, last, -1
     if last < 0:
-        queue.firsts[home] = factor
+        firsts[home] = factor
     else:
-        queue.following[last] = factor
-    queue.lasts[home] = factor
-    queue.counters[0] = max(queue.counters[0], home)
+        following[last] = factor
+    lasts[home] = factor
 
 
 @part()
-def _first(queue: _Queue) -> int:
-    """Take out the factor that has waited longest in the highest list; −1 if none waits."""
-    home = queue.counters[0]
-    while home >= 0 and queue.firsts[home] < 0:
-        home -= 1
-    queue.counters[0] = home
-    if home < 0:
-        return -1
-    factor: int = queue.firsts[home]
-    _leave(queue, factor)
-    return factor
+def _list_of(residual: float, home: int, limits: Values) -> int:
+    """Return the list that a residual belongs to, from a list that is not above it; −1 if none."""
+    while home + 1 < limits.size and residual >= limits[home + 1]:
+        home += 1
+    return home
 
 
 class _Room(NamedTuple):
@@ -354,113 +353,121 @@ class _Room(NamedTuple):
 
 
 @part()
-def _room(graph: _Graph) -> _Room:
+def _room(starts: Indices, places: Indices, offsets: Indices) -> _Room:
     """Return room for the largest factor."""
     largest, longest = 1, 1
-    for factor in range(graph.lengths.size):
-        largest = max(largest, graph.offsets[factor + 1] - graph.offsets[factor])
-        longest = max(longest, graph.places[graph.starts[factor + 1]] - graph.places[graph.starts[factor]])
+    for factor in range(starts.size - 1):
+        largest = max(largest, offsets[factor + 1] - offsets[factor])
+        longest = max(longest, places[starts[factor + 1]] - places[starts[factor]])
     return _Room(np.empty(longest), np.empty(longest), np.empty(largest), np.empty(largest))
 
 
 @part()
-def _compute(graph: _Graph, factor: int, messages: Values, beliefs: Values, room: _Room) -> None:
+def _receive(
+    begin: int, end: int, places: Indices, states: Indices, messages: Values, beliefs: Values, incoming: Values
+) -> None:
+    """Compute the messages from variables along some edges, with a largest entry of one each."""
+    base = places[begin]
+    for edge in range(begin, end):
+        shift = states[edge] - places[edge]
+        highest = -np.inf
+        for place in range(places[edge], places[edge + 1]):
+            highest = max(highest, beliefs[shift + place] - messages[place])
+        for place in range(places[edge], places[edge + 1]):
+            incoming[place - base] = math.exp(max(beliefs[shift + place] - messages[place] - highest, _LOWEST))
+
+
+@part()
+def _sum_last(
+    source: Values, first: int, rows: int, incoming: Values, own: int, size: int, sums: Values, target: int
+) -> None:
+    """Sum the last variable of a table out, weighed with its message."""
+    for row in range(rows):
+        total = 0.0
+        for number in range(size):
+            total += source[first + row * size + number] * incoming[own + number]
+        sums[target + row] = total
+
+
+@part()
+def _sum_first(source: Values, first: int, rows: int, weights: Values, own: int, size: int, computed: Values) -> None:
+    """Sum all but the last variable of a table out, weighed with their messages; take the logarithms of the result."""
+    for number in range(own, own + size):
+        computed[number] = 0.0
+    for row in range(rows):
+        for number in range(size):
+            computed[own + number] += weights[row] * source[first + row * size + number]
+    highest = 0.0
+    for number in range(own, own + size):
+        highest = max(highest, computed[number])
+    for number in range(own, own + size):
+        # Every state has an entry above zero, so zeros are numbers that were too small.
+        ratio = computed[number] / highest if highest > 0.0 else 1.0
+        computed[number] = max(math.log(ratio), _LOWEST) if ratio > 0.0 else _LOWEST
+
+
+@part()
+def _compute(
+    begin: int,
+    end: int,
+    places: Indices,
+    values: Values,
+    first: int,
+    length: int,
+    incoming: Values,
+    computed: Values,
+    sums: Values,
+    weights: Values,
+) -> None:
     """Compute the logarithms of the messages of a factor to all its variables.
 
-    All together they take little more than two passes over the table.
+    Variables are summed out from the last to the second. What is left before each sum, weighed with the messages from
+    the variables before, is the message to the last one left. So all together take two passes over the table and a bit.
     """
-    begin, end = graph.starts[factor], graph.starts[factor + 1]
-    base = graph.places[begin]
-    for edge in range(begin, end):
-        place, state = graph.places[edge], graph.state_starts[graph.members[edge]]
-        size = graph.places[edge + 1] - place
-        highest = -np.inf
-        for number in range(size):
-            highest = max(highest, beliefs[state + number] - messages[place + number])
-        for number in range(size):
-            logarithm = beliefs[state + number] - messages[place + number] - highest
-            room.incoming[place - base + number] = math.exp(max(logarithm, _LOWEST))
-    _weigh(graph, factor, _sum_out(graph, factor, room), room)
-    for edge in range(begin, end):
-        place, stop = graph.places[edge] - base, graph.places[edge + 1] - base
-        highest = 0.0
-        for number in range(place, stop):
-            highest = max(highest, room.computed[number])
-        for number in range(place, stop):
-            # Every state has an entry above zero, so zeros are numbers that were too small.
-            ratio = room.computed[number] / highest if highest > 0.0 else 1.0
-            room.computed[number] = max(math.log(ratio), _LOWEST) if ratio > 0.0 else _LOWEST
-
-
-@part()
-def _sum_out(graph: _Graph, factor: int, room: _Room) -> int:
-    """Sum the variables out of a table, from the last to the second; return where what is left begins in the sums."""
-    begin, end = graph.starts[factor], graph.starts[factor + 1]
-    base = graph.places[begin]
-    place: int = graph.offsets[factor]
-    source, rows, top = graph.values, graph.offsets[factor + 1] - place, 0
+    base, rows, top, below = places[begin], length, 0, 0
     for edge in range(end - 1, begin, -1):
-        own = graph.places[edge] - base
-        size = graph.places[edge + 1] - graph.places[edge]
+        size = places[edge + 1] - places[edge]
         rows //= size
-        for row in range(rows):
-            total = 0.0
-            for number in range(size):
-                total += source[place + number] * room.incoming[own + number]
-            room.sums[top + row] = total
-            place += size
-        source, place = room.sums, top
+        if edge == end - 1:
+            _sum_last(values, first, rows, incoming, places[edge] - base, size, sums, 0)
+        else:
+            _sum_last(sums, below, rows, incoming, places[edge] - base, size, sums, top)
+        below = top
         top += rows
-    return place
-
-
-@part()
-def _weigh(graph: _Graph, factor: int, place: int, room: _Room) -> None:
-    """Compute the message to each variable: a sum weighed with the messages from the variables before it."""
-    begin, end = graph.starts[factor], graph.starts[factor + 1]
-    base = graph.places[begin]
-    source, rows = room.sums, 1
-    room.weights[0] = 1.0
-    for edge in range(begin, end):
-        own = graph.places[edge] - base
-        size = graph.places[edge + 1] - graph.places[edge]
-        if edge == end - 1:
-            source, place = graph.values, graph.offsets[factor]
-        elif edge > begin:
+    rows = 1
+    weights[0] = 1.0
+    for edge in range(begin, end - 1):
+        own, size = places[edge] - base, places[edge + 1] - places[edge]
+        if edge > begin:
             # Each table of sums lies right before the smaller one that was made of it.
-            place -= rows * size
-        for number in range(size):
-            room.computed[own + number] = 0.0
-        for row in range(rows):
-            weight = room.weights[row]
-            for number in range(size):
-                room.computed[own + number] += weight * source[place + row * size + number]
-        if edge == end - 1:
-            return
+            below -= rows * size
+        _sum_first(sums, below, rows, weights, own, size, computed)
         for row in range(rows - 1, -1, -1):
-            weight = room.weights[row]
+            weight = weights[row]
             for number in range(size):
-                room.weights[row * size + number] = weight * room.incoming[own + number]
+                weights[row * size + number] = weight * incoming[own + number]
         rows *= size
+    own, size = places[end - 1] - base, places[end] - places[end - 1]
+    _sum_first(values, first, rows, weights, own, size, computed)
 
 
 @part()
-def _add_up(graph: _Graph, messages: Values, beliefs: Values) -> None:
+def _add_up(messages: Values, beliefs: Values, local: Values, places: Indices, states: Indices) -> None:
     """Add up the messages to each variable."""
-    beliefs[:] = graph.local
-    for edge in range(graph.members.size):
-        state = graph.state_starts[graph.members[edge]] - graph.places[edge]
-        for place in range(graph.places[edge], graph.places[edge + 1]):
-            beliefs[state + place] += messages[place]
+    for state in range(local.size):
+        beliefs[state] = local[state]
+    for edge in range(states.size):
+        shift = states[edge] - places[edge]
+        for place in range(places[edge], places[edge + 1]):
+            beliefs[shift + place] += messages[place]
 
 
 @part()
-def _residual(graph: _Graph, edge: int, messages: Values, room: _Room) -> float:
-    """Return how much the computed message differs from the one sent: the logarithm of the ratio of two ratios."""
-    base = graph.places[graph.starts[graph.owners[edge]]]
+def _residual(begin: int, end: int, base: int, messages: Values, computed: Values) -> float:
+    """Return how much a computed message differs from the one sent: the logarithm of the ratio of two ratios."""
     highest, lowest = -np.inf, np.inf
-    for place in range(graph.places[edge], graph.places[edge + 1]):
-        change = room.computed[place - base] - messages[place]
+    for place in range(begin, end):
+        change = computed[place - base] - messages[place]
         highest, lowest = max(highest, change), min(lowest, change)
     return highest - lowest
 
@@ -468,105 +475,111 @@ def _residual(graph: _Graph, edge: int, messages: Values, room: _Room) -> float:
 @entry()
 def _flood(graph: _Graph, messages: Values, beliefs: Values, damping: float) -> float:
     """Send all messages once and return the largest residual."""
-    room = _room(graph)
+    starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
+    incoming, computed, sums, weights = _room(starts, places, offsets)
     largest = 0.0
-    for factor in range(graph.lengths.size):
-        _compute(graph, factor, messages, beliefs, room)
-        begin, end = graph.starts[factor], graph.starts[factor + 1]
+    for factor in range(starts.size - 1):
+        begin, end = starts[factor], starts[factor + 1]
+        first, length = offsets[factor], offsets[factor + 1] - offsets[factor]
+        _receive(begin, end, places, states, messages, beliefs, incoming)
+        _compute(begin, end, places, values, first, length, incoming, computed, sums, weights)
+        base = places[begin]
         for edge in range(begin, end):
-            largest = max(largest, _residual(graph, edge, messages, room))
-        for place in range(graph.places[begin], graph.places[end]):
-            # The beliefs stay as they were until all is sent, so this message is not needed any more.
-            messages[place] += (1.0 - damping) * (room.computed[place - graph.places[begin]] - messages[place])
-    _add_up(graph, messages, beliefs)
+            largest = max(largest, _residual(places[edge], places[edge + 1], base, messages, computed))
+        for place in range(base, places[end]):
+            # The beliefs stay as they were until all is sent, so nobody needs the old message any more.
+            messages[place] += (1.0 - damping) * (computed[place - base] - messages[place])
+    _add_up(messages, beliefs, graph.local, places, states)
     return largest
 
 
 @entry()
 def _follow(
-    graph: _Graph, messages: Values, beliefs: Values, queue: _Queue, damping: float, tolerance: float, most: int
+    graph: _Graph, messages: Values, beliefs: Values, queue: _Queue, damping: float, most: int
 ) -> tuple[int, int]:
     """Update the factor of the largest residual, `most` times or until none waits; return updates and messages sent."""
-    room = _room(graph)
-    sent = 0
+    starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
+    members, holding, holders = graph.members, graph.holding, graph.holders
+    residuals, homes, following, preceding, firsts, lasts, limits, counters = queue
+    incoming, computed, sums, weights = _room(starts, places, offsets)
+    highest, sent, given = counters[0], 0, 1.0 - damping
     for update in range(most):
-        factor = _first(queue)
-        if factor < 0:
+        while highest >= 0 and firsts[highest] < 0:
+            highest -= 1
+        if highest < 0:
             return update, sent
-        _compute(graph, factor, messages, beliefs, room)
-        left = 0.0
-        for edge in range(graph.starts[factor], graph.starts[factor + 1]):
-            residual = _residual(graph, edge, messages, room)
+        factor = firsts[highest]
+        _leave(factor, homes, following, preceding, firsts, lasts)
+        begin, end = starts[factor], starts[factor + 1]
+        first, length = offsets[factor], offsets[factor + 1] - offsets[factor]
+        _receive(begin, end, places, states, messages, beliefs, incoming)
+        _compute(begin, end, places, values, first, length, incoming, computed, sums, weights)
+        base, left = places[begin], 0.0
+        for edge in range(begin, end):
+            residual = _residual(places[edge], places[edge + 1], base, messages, computed)
             left = max(left, damping * residual)
-            _send(graph, edge, messages, beliefs, room, damping)
-            _tell(graph, edge, (1.0 - damping) * residual, queue, tolerance)
-            sent += 1
-        queue.residuals[factor] = left
-        _enter(queue, factor, tolerance)
-        queue.counters[1] += 1
-        if queue.counters[1] == graph.lengths.size:
+            for place in range(places[edge], places[edge + 1]):
+                change = given * (computed[place - base] - messages[place])
+                messages[place] += change
+                beliefs[states[edge] - places[edge] + place] += change
+            for holder in range(holding[members[edge]], holding[members[edge] + 1]):
+                other = holders[holder]
+                residuals[other] += given * residual
+                # Residuals of factors that wait only grow.
+                home = _list_of(residuals[other], homes[other], limits)
+                if other != factor and home != homes[other]:
+                    if homes[other] >= 0:
+                        _leave(other, homes, following, preceding, firsts, lasts)
+                    _enter(other, home, homes, following, preceding, firsts, lasts)
+                    highest = max(highest, home)
+        residuals[factor] = left
+        home = _list_of(left, -1, limits)
+        if home >= 0:
+            _enter(factor, home, homes, following, preceding, firsts, lasts)
+            highest = max(highest, home)
+        sent += end - begin
+        counters[1] += 1
+        if counters[1] == starts.size - 1:
             # Rounding errors of the many small changes would pile up.
-            _add_up(graph, messages, beliefs)
-            queue.counters[1] = 0
+            _add_up(messages, beliefs, graph.local, places, states)
+            counters[1] = 0
+    counters[0] = highest
     return most, sent
 
 
-@part()
-def _send(graph: _Graph, edge: int, messages: Values, beliefs: Values, room: _Room, damping: float) -> None:
-    """Replace a message by the computed one, as far as it is not damped."""
-    base = graph.places[graph.starts[graph.owners[edge]]]
-    state = graph.state_starts[graph.members[edge]] - graph.places[edge]
-    for place in range(graph.places[edge], graph.places[edge + 1]):
-        change = (1.0 - damping) * (room.computed[place - base] - messages[place])
-        messages[place] += change
-        beliefs[state + place] += change
-
-
-@part()
-def _tell(graph: _Graph, edge: int, change: float, queue: _Queue, tolerance: float) -> None:
-    """Let the other factors of a variable know how much a message to it has changed."""
-    variable, sender = graph.members[edge], graph.owners[edge]
-    for place in range(graph.holding[variable], graph.holding[variable + 1]):
-        factor = graph.owners[graph.holders[place]]
-        if factor != sender:
-            queue.residuals[factor] += change
-            _enter(queue, factor, tolerance)
-
-
 @entry()
-def _bethe(graph: _Graph, beliefs: Values, messages: Values) -> float:
+def _bethe(graph: _Graph, messages: Values, beliefs: Values) -> float:
     """Return log Z out of messages: that of each factor and, counted once over all factors, of each variable."""
+    starts, holding, offsets = graph.state_starts, graph.holding, graph.offsets
     log_z = 0.0
-    for variable in range(graph.sizes.size):
-        first = graph.state_starts[variable]
+    for variable in range(starts.size - 1):
         highest = -np.inf
-        for place in range(first, first + graph.sizes[variable]):
-            highest = max(highest, beliefs[place])
+        for state in range(starts[variable], starts[variable + 1]):
+            highest = max(highest, beliefs[state])
         total = 0.0
-        for place in range(first, first + graph.sizes[variable]):
-            total += math.exp(beliefs[place] - highest)
-        times = 1 - (graph.holding[variable + 1] - graph.holding[variable])
-        log_z += times * (highest + math.log(total))
-    for factor in range(graph.lengths.size):
-        log_z += _log_total(graph, factor, beliefs, messages)
+        for state in range(starts[variable], starts[variable + 1]):
+            total += math.exp(beliefs[state] - highest)
+        log_z += (1 - holding[variable + 1] + holding[variable]) * (highest + math.log(total))
+    for factor in range(offsets.size - 1):
+        log_z += _log_total(graph, factor, messages, beliefs)
     return log_z
 
 
 @part()
-def _log_total(graph: _Graph, factor: int, beliefs: Values, messages: Values) -> float:
+def _log_total(graph: _Graph, factor: int, messages: Values, beliefs: Values) -> float:
     """Return the logarithm of the sum of a table weighed with the messages from its variables."""
+    starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
     highest, total = -np.inf, 0.0
-    for position in range(graph.offsets[factor], graph.offsets[factor + 1]):
-        if graph.values[position] == 0.0:
+    for position in range(offsets[factor], offsets[factor + 1]):
+        if values[position] == 0.0:
             continue
-        logarithm = math.log(graph.values[position])
-        rest = position - graph.offsets[factor]
-        for edge in range(graph.starts[factor + 1] - 1, graph.starts[factor] - 1, -1):
-            size = graph.places[edge + 1] - graph.places[edge]
+        logarithm = math.log(values[position])
+        rest = position - offsets[factor]
+        for edge in range(starts[factor + 1] - 1, starts[factor] - 1, -1):
+            size = places[edge + 1] - places[edge]
             state = rest % size
             rest //= size
-            first = graph.state_starts[graph.members[edge]]
-            logarithm += beliefs[first + state] - messages[graph.places[edge] + state]
+            logarithm += beliefs[states[edge] + state] - messages[places[edge] + state]
         if logarithm > highest:
             total = total * math.exp(highest - logarithm) + 1.0
             highest = logarithm
