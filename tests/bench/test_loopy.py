@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 
-import brute_force
 import numpy as np
 import pytest
 
+import brute_force
 import ibia
 from ibia import compiled, examples
 from ibia.bench import loopy
@@ -61,7 +61,7 @@ def test_exact_on_trees(make, schedule, damping):
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_exact_on_a_large_tree(schedule):
     model = examples.tree(2000, 4, seed=3)
-    evidence = {variable: 1 for variable in range(100, 2000, 7)}
+    evidence = dict.fromkeys(range(100, 2000, 7), 1)
     found = loopy_marginals(model, evidence, schedule=schedule, damping=0.0, tolerance=STRICT)
     exact = ibia.infer(model, evidence, bound=10)
     assert exact.exact
