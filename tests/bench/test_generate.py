@@ -65,8 +65,9 @@ def test_quick_is_neither_too_wide_nor_too_easy(family):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_sets_grow_from_small_to_far_beyond_exact(family):
-    assert width(*SETS[family][0].make()) <= 16.0
-    assert max(width(*member.make()) for member in SETS[family]) >= 35.0
+    smallest, *_, largest = SETS[family]
+    assert width(*smallest.make()) <= 16.0
+    assert width(*largest.make()) >= 35.0
 
 
 @pytest.mark.parametrize("name", [name for name, member in EVERY.items() if member.family in BAYESIAN])
@@ -76,7 +77,7 @@ def test_bayesian_tables_are_distributions_and_the_evidence_is_known(name):
     assert len(model.factors) == len(model.variables)
     for factor in model.factors:
         rows = factor.values.reshape(-1, model.cardinalities[factor.scope[-1]])
-        np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=0, atol=1e-12)
+        assert abs(rows.sum(axis=1) - 1.0).max() < 1e-12
     assert evidence
     assert any(evidence.values())
 

@@ -137,7 +137,7 @@ _MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
         ("pedigree", 16, 6, 5, 3, 0.4, 0.1, 2),
         ("pedigree", 20, 8, 6, 3, 0.5, 0.1, 1),
         ("dynamic", 5, 12, 10, 3, 2, 2),
-        ("dynamic", 4, 14, 12, 3, 2, 1),
+        ("dynamic", 6, 14, 12, 3, 2, 2),
         ("dynamic", 8, 10, 9, 3, 2, 1),
         ("dynamic", 6, 8, 7, 2, 3, 1),
         ("dynamic", 6, 8, 7, 2, 3, 2),
@@ -199,8 +199,8 @@ _MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
         ("dynamic", 30, 12, 10, 3, 2, 1),
         ("dynamic", 10, 16, 14, 4, 2, 1),
         ("dynamic", 30, 20, 16, 5, 2, 1),
-        ("dynamic", 50, 30, 25, 6, 2, 1),
         ("dynamic", 50, 10, 8, 3, 4, 1),
+        ("dynamic", 50, 30, 25, 6, 2, 1),
     ),
     "cliques": (
         ("cliques", 60, 10, 2, 0.5, 1),
