@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.compiled import entry, part
 from ibia.errors import InputError
 from ibia.flat import ends
 from ibia.model import Model, check_evidence
@@ -27,6 +27,9 @@ from ibia.simplify.support import prune_support
 from ibia.simplify.working import WorkingModel
 
 __all__ = ["SCHEDULES", "LoopyResult", "loopy_marginals"]
+
+# The package's own functions are made ahead, all at once (``compiled.py``); only who runs the bench needs these.
+_compile = numba.njit(cache=True, error_model="numpy", nogil=True)
 
 Indices = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -296,7 +299,7 @@ def _queue(count: int, tolerance: float) -> _Queue:
 # than a message.
 
 
-@part()
+@_compile
 def _leave(
     factor: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
 ) -> None:
@@ -313,7 +316,7 @@ def _leave(
     homes[factor] = -1
 
 
-@part()
+@_compile
 def _enter(
     factor: int, home: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
 ) -> None:
@@ -327,7 +330,7 @@ def _enter(
     lasts[home] = factor
 
 
-@part()
+@_compile
 def _list_of(residual: float, home: int, limits: Values) -> int:
     """Return the list that a residual belongs to, from a list that is not above it; −1 if none."""
     while home + 1 < limits.size and residual >= limits[home + 1]:
@@ -352,7 +355,7 @@ class _Room(NamedTuple):
     weights: Values
 
 
-@part()
+@_compile
 def _room(starts: Indices, places: Indices, offsets: Indices) -> _Room:
     """Return room for the largest factor."""
     largest, longest = 1, 1
@@ -362,7 +365,7 @@ def _room(starts: Indices, places: Indices, offsets: Indices) -> _Room:
     return _Room(np.empty(longest), np.empty(longest), np.empty(largest), np.empty(largest))
 
 
-@part()
+@_compile
 def _receive(
     begin: int, end: int, places: Indices, states: Indices, messages: Values, beliefs: Values, incoming: Values
 ) -> None:
@@ -377,7 +380,7 @@ def _receive(
             incoming[place - base] = math.exp(max(beliefs[shift + place] - messages[place] - highest, _LOWEST))
 
 
-@part()
+@_compile
 def _sum_last(
     source: Values, first: int, rows: int, incoming: Values, own: int, size: int, sums: Values, target: int
 ) -> None:
@@ -389,7 +392,7 @@ def _sum_last(
         sums[target + row] = total
 
 
-@part()
+@_compile
 def _sum_first(source: Values, first: int, rows: int, weights: Values, own: int, size: int, computed: Values) -> None:
     """Sum all but the last variable of a table out, weighed with their messages; take the logarithms of the result."""
     for number in range(own, own + size):
@@ -406,7 +409,7 @@ def _sum_first(source: Values, first: int, rows: int, weights: Values, own: int,
         computed[number] = max(math.log(ratio), _LOWEST) if ratio > 0.0 else _LOWEST
 
 
-@part()
+@_compile
 def _compute(
     begin: int,
     end: int,
@@ -451,7 +454,7 @@ def _compute(
     _sum_first(values, first, rows, weights, own, size, computed)
 
 
-@part()
+@_compile
 def _add_up(messages: Values, beliefs: Values, local: Values, places: Indices, states: Indices) -> None:
     """Add up the messages to each variable."""
     for state in range(local.size):
@@ -462,7 +465,7 @@ def _add_up(messages: Values, beliefs: Values, local: Values, places: Indices, s
             beliefs[shift + place] += messages[place]
 
 
-@part()
+@_compile
 def _residual(begin: int, end: int, base: int, messages: Values, computed: Values) -> float:
     """Return how much a computed message differs from the one sent: the logarithm of the ratio of two ratios."""
     highest, lowest = -np.inf, np.inf
@@ -472,7 +475,7 @@ def _residual(begin: int, end: int, base: int, messages: Values, computed: Value
     return highest - lowest
 
 
-@entry()
+@_compile
 def _flood(graph: _Graph, messages: Values, beliefs: Values, damping: float) -> float:
     """Send all messages once and return the largest residual."""
     starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
@@ -493,7 +496,7 @@ def _flood(graph: _Graph, messages: Values, beliefs: Values, damping: float) -> 
     return largest
 
 
-@entry()
+@_compile
 def _follow(
     graph: _Graph, messages: Values, beliefs: Values, queue: _Queue, damping: float, most: int
 ) -> tuple[int, int]:
@@ -547,7 +550,7 @@ def _follow(
     return most, sent
 
 
-@entry()
+@_compile
 def _bethe(graph: _Graph, messages: Values, beliefs: Values) -> float:
     """Return log Z out of messages: that of each factor and, counted once over all factors, of each variable."""
     starts, holding, offsets = graph.state_starts, graph.holding, graph.offsets
@@ -565,7 +568,7 @@ def _bethe(graph: _Graph, messages: Values, beliefs: Values) -> float:
     return log_z
 
 
-@part()
+@_compile
 def _log_total(graph: _Graph, factor: int, messages: Values, beliefs: Values) -> float:
     """Return the logarithm of the sum of a table weighed with the messages from its variables."""
     starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
