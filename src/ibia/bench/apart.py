@@ -12,20 +12,55 @@ import importlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import IO, Any
 
+from ibia.bench.processes import end_tree, measure_tree
 from ibia.errors import IbiaError
+from ibia.limits import size_in_words
 
-__all__ = ["Job", "Limits", "Row", "compile_once", "main", "peak_memory", "run_apart", "run_jobs"]
+__all__ = [
+    "CRASHED",
+    "DONE",
+    "FAILED",
+    "OUT_OF_MEMORY",
+    "OUT_OF_TIME",
+    "RESTART_CLOCK",
+    "Job",
+    "Limits",
+    "Row",
+    "compile_once",
+    "main",
+    "peak_memory",
+    "run_apart",
+    "run_jobs",
+]
 
 Row = dict[str, Any]
+
+# How a process ended: the `status` of its row, unless the task itself says something else.
+DONE, FAILED, CRASHED = "done", "failed", "crashed"
+OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
+
+# A row with this key starts the clock of the limit anew: what came before (imports, reading) is not what is measured.
+RESTART_CLOCK = "restart_clock"
+# A task that restarts its clock may take so many seconds more to get there, and to hand over its answer afterwards, of
+# which so much in proportion to the limit.
+_STARTING, _HANDING_OVER, _OVERTIME = 120.0, 2.0, 0.05
+# Seconds between two looks at a process: whether it has ended, and how much memory it holds.
+_ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
+# Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
+_SENTENCE, _DEFECT = 1, 70
 
 
 @dataclass(frozen=True)
@@ -37,7 +72,7 @@ class Limits:
     seconds
         It is stopped after this time.
     memory
-        Bytes of address space; asking for more fails inside the process.
+        Bytes of resident memory of the process and all that it starts; it is stopped when they hold more.
     threads
         Of compiled loops and libraries.
     """
@@ -66,11 +101,14 @@ class Job:
         Of the function: plain data.
     label
         What the row starts with, also where the task fails.
+    restarts_clock
+        Whether the task says by a row with `RESTART_CLOCK` when the limit of time begins to count.
     """
 
     task: str
     arguments: Mapping[str, Any]
     label: Row
+    restarts_clock: bool = False
 
 
 def run_jobs(
@@ -89,12 +127,13 @@ def run_jobs(
     at_once
         How many run at the same time.
     report
-        Called with each row as it is finished.
+        Called with each row as it is finished. If it raises, or the user interrupts, what is running is stopped.
     """
     compile_once()
     rows: dict[int, Row] = {}
+    stop = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        waiting = {pool.submit(run_apart, job, limits): number for number, job in enumerate(jobs)}
+        waiting = {pool.submit(run_apart, job, limits, stop): number for number, job in enumerate(jobs)}
         # One at a time they are reported in the given order, several as they end.
         ended = as_completed(waiting) if at_once > 1 else iter(waiting)
         try:
@@ -102,7 +141,8 @@ def run_jobs(
                 rows[waiting[future]] = row = future.result()
                 report(row)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [rows[number] for number in range(len(jobs))]
 
@@ -113,37 +153,144 @@ def compile_once() -> None:
     subprocess.run([sys.executable, "-m", "ibia.compiled"], check=False)
 
 
-def run_apart(job: Job, limits: Limits) -> Row:
-    """Run a job in a process of its own; return its label, its last row and, if it failed, an ``error``."""
-    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--arguments", json.dumps(dict(job.arguments))]
-    if limits.memory is not None:
-        command += ["--memory", str(int(limits.memory))]
+def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> Row:
+    """Run a job in a process of its own; return its label, its last row and, if it failed, an ``error``.
+
+    Parameters
+    ----------
+    stop
+        When set, the process is ended.
+    """
+    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--guarded"]
+    command += ["--arguments", json.dumps(dict(job.arguments))]
     began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=limits.environment, timeout=limits.seconds, check=False
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+        # In a session of its own, so that it can be ended with all that it has started. The pipe it gets as its input
+        # closes when this process ends, however that comes about.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=complaints,
+            env=limits.environment,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired as stopped:
-        output = stopped.stdout or b""
-        row = _last_row(output.decode() if isinstance(output, bytes) else output)
-        row["error"] = f"stopped after {limits.seconds:g} s"
-    else:
-        row = _last_row(done.stdout)
-        if done.returncode != 0 or not row:
-            said = done.stderr.strip().splitlines()
-            # A process ended by the kernel (out of memory, mostly) leaves no word behind.
-            row["error"] = said[-1] if said else f"ended with exit status {done.returncode}"
+        watch = _Watch(process, job, limits, output, stop or threading.Event())
+        try:
+            watch.wait()
+        finally:
+            end_tree(process)
+        output.seek(0)
+        complaints.seek(0)
+        row = _last_row(output.read().decode(errors="replace"))
+        said = complaints.read().decode(errors="replace").strip().splitlines()
+    row.pop(RESTART_CLOCK, None)
+    _settle(row, watch, process.returncode, said)
+    row["peak_memory_bytes"] = max(row.get("peak_memory_bytes", 0), watch.peak)
     return {**job.label, **row, "wall_seconds": time.perf_counter() - began}
+
+
+def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
+    """Add to a row how its process ended, and why if it did not end well."""
+    if watch.stopped is not None:
+        row["status"], row["error"] = watch.stopped
+        return
+    row.setdefault("status", DONE)
+    if code == 0 and len(row) > 1:
+        return
+    # A process ended by the kernel (out of memory, mostly) leaves no word behind.
+    row["error"] = said[-1] if said else f"ended with exit status {code}"
+    row["status"] = FAILED if code == _SENTENCE else CRASHED
+    if row["error"].startswith("MemoryError"):
+        row["status"] = OUT_OF_MEMORY
+
+
+class _Watch:
+    """Looks after a process until it ends, or has to be ended.
+
+    Attributes
+    ----------
+    stopped
+        Why it has to be ended, if it has: a status and a sentence.
+    peak
+        Most bytes of memory it was seen to hold, with all that it has started.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], job: Job, limits: Limits, output: IO[bytes], stop: threading.Event
+    ) -> None:
+        self.stopped: tuple[str, str] | None = None
+        self.peak = 0
+        self._process = process
+        self._limits = limits
+        self._output = output
+        self._stop = stop
+        self._waiting_for_restart = job.restarts_clock
+        self._until = float("inf")
+        if limits.seconds is not None:
+            self._until = time.monotonic() + limits.seconds + (_STARTING if job.restarts_clock else 0.0)
+
+    def wait(self) -> None:
+        """Return when the process has ended, or has to be ended."""
+        look_at_memory = 0.0
+        while self.stopped is None:
+            try:
+                self._process.wait(_ENDED_EVERY)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+            now = time.monotonic()
+            if self._stop.is_set():
+                self.stopped = (CRASHED, "interrupted")
+            elif now >= self._until:
+                self._check_clock(now)
+            elif now >= look_at_memory:
+                look_at_memory = now + _MEMORY_EVERY
+                self._check_memory()
+
+    def _check_clock(self, now: float) -> None:
+        assert self._limits.seconds is not None
+        if not self._restarted(now):
+            self.stopped = (OUT_OF_TIME, f"stopped after {self._limits.seconds:g} s")
+
+    def _restarted(self, now: float) -> bool:
+        """Tell whether the task has started its clock anew since the last look, and start ours."""
+        if not self._waiting_for_restart:
+            return False
+        started = self._restart_time()
+        if started is None:
+            return False
+        self._waiting_for_restart = False
+        assert self._limits.seconds is not None
+        self._until = started + self._limits.seconds * (1.0 + _OVERTIME) + _HANDING_OVER
+        return now < self._until
+
+    def _restart_time(self) -> float | None:
+        size = os.fstat(self._output.fileno()).st_size
+        for line in os.pread(self._output.fileno(), size, 0).splitlines():
+            if RESTART_CLOCK.encode() in line:
+                row = _last_row(line.decode(errors="replace"))
+                return float(row[RESTART_CLOCK]) if RESTART_CLOCK in row else None
+        return None
+
+    def _check_memory(self) -> None:
+        self._restarted(time.monotonic())
+        held = measure_tree(self._process.pid)
+        self.peak = max(self.peak, held)
+        limit = self._limits.memory
+        if limit is not None and held > limit:
+            self.stopped = (OUT_OF_MEMORY, f"stopped with {size_in_words(held)} of memory")
 
 
 def _last_row(output: str) -> Row:
     for line in reversed(output.splitlines()):
         try:
-            row: Row = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             # The process was stopped in the middle of this line.
             continue
-        return row
+        if isinstance(row, dict):
+            return row
     return {}
 
 
@@ -158,20 +305,39 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ibia.bench.apart", description="Run one task of the bench.")
     parser.add_argument("task", help="module and function, as in exact.compare")
     parser.add_argument("--arguments", default="{}", metavar="JSON", help="of the function")
-    parser.add_argument("--memory", type=int, metavar="BYTES", help="address space this process may use")
+    parser.add_argument("--guarded", action="store_true", help="end when the standard input is closed")
     options = parser.parse_args(arguments)
-    if options.memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (options.memory, options.memory))
-    module, function = options.task.split(".")
-    task = getattr(importlib.import_module(f"ibia.bench.{module}"), function)
-    try:
-        result: Row | Iterable[Row] = task(**json.loads(options.arguments))
-        for row in [result] if isinstance(result, dict) else result:
-            print(json.dumps({**row, "peak_memory_bytes": peak_memory()}), flush=True)
-    except (IbiaError, MemoryError) as error:
-        print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
-        return 1
+    if options.guarded:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    module, function = options.task.rsplit(".", maxsplit=1)
+    with _rows_only() as stream:
+        try:
+            task = getattr(importlib.import_module(f"ibia.bench.{module}"), function)
+            result: Row | Iterable[Row] = task(**json.loads(options.arguments))
+            for row in [result] if isinstance(result, dict) else result:
+                print(json.dumps({**row, "peak_memory_bytes": peak_memory()}), file=stream, flush=True)
+        except (IbiaError, MemoryError) as error:
+            print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
+            return _SENTENCE
+        except Exception:
+            traceback.print_exc()
+            return _DEFECT
     return 0
+
+
+def _rows_only() -> IO[str]:
+    """Return the standard output for rows, and send there what libraries print with the complaints."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(own, "w", encoding="utf-8")
+
+
+def _end_with_input() -> None:
+    """Wait until whoever started this process is gone, and end it then with all that it has started."""
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":
