@@ -129,6 +129,8 @@ def run_jobs(
     report
         Called with each row as it is finished. If it raises, or the user interrupts, what is running is stopped.
     """
+    if not jobs:
+        return []
     compile_once()
     rows: dict[int, Row] = {}
     stop = threading.Event()

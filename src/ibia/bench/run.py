@@ -18,7 +18,7 @@ from ibia.bench.apart import OUT_OF_TIME, RESTART_CLOCK, Job, Limits, Row, run_j
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import Reference
 from ibia.bench.sets import Item, item_from
-from ibia.bench.solvers import Allowance, Answer, Solver, UnsuitedError, parse_solver
+from ibia.bench.solvers import Allowance, Answer, NonsenseError, Solver, UnsuitedError, parse_solver
 from ibia.bench.store import Store
 
 __all__ = ["ANSWERED", "NONSENSE", "UNSUITED", "Plan", "Run", "make_reference", "plan_runs", "run_plan", "solve"]
@@ -170,6 +170,9 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
         answer = chosen.solve(model, evidence, allowance)
     except UnsuitedError as error:
         yield {**row, "status": UNSUITED, "error": str(error)}
+        return
+    except NonsenseError as error:
+        yield {**row, "status": NONSENSE, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}

@@ -15,11 +15,15 @@ from numpy.typing import ArrayLike
 from ibia.errors import InputError
 from ibia.model import Model
 
-__all__ = ["Allowance", "Answer", "Solver", "UnsuitedError", "option"]
+__all__ = ["Allowance", "Answer", "NonsenseError", "Solver", "UnsuitedError", "option"]
 
 
 class UnsuitedError(InputError):
     """A solver cannot treat models of this kind."""
+
+
+class NonsenseError(InputError):
+    """What a solver has answered cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +144,8 @@ class Solver:
         ------
         UnsuitedError
             It cannot treat such models.
+        NonsenseError
+            Its answer cannot be read.
         """
         raise NotImplementedError
 

@@ -96,6 +96,6 @@ def _block(model: Model, scope: list[int], values: NDArray[np.float64]) -> str:
         " ".join(map(str, scope)),
         " ".join(str(model.cardinalities[variable]) for variable in scope),
         str(entries.size),
-        *(f"{entry} {flat[entry]!r}" for entry in entries.tolist()),
+        *(f"{entry} {float(flat[entry])!r}" for entry in entries.tolist()),
     ]
     return "\n".join(lines) + "\n"

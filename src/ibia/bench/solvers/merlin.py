@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
 from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, run_program, version_of, write_problem
 from ibia.errors import InputError
 from ibia.model import Model
@@ -55,7 +55,7 @@ class Merlin(Solver):
             marginals = {int(entry["variable"]): np.array(entry["marginal"], float) for entry in answer["solution"]}
             value = float(answer["value"])
         except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"Merlin's answer cannot be read: {error}.") from None
+            raise NonsenseError(f"Merlin's answer cannot be read: {error}.") from None
         for variable, state in evidence.items():
             marginals[variable] = np.eye(model.cardinalities[variable])[state]
         return Answer(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
 from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, run_program, version_of, write_problem
 from ibia.errors import InputError
 from ibia.formats import read_marginals, read_partition
@@ -62,9 +62,10 @@ class UaiProgram(Solver):
                     raise InputError(f"{Path(program).name} has written no {MODEL}.{task}.")
                 finished = finished or ended
             assert finished is not None
-            return Answer(
-                read_marginals(folder / f"{MODEL}.MAR"),
-                read_partition(folder / f"{MODEL}.PR") if self.pr else None,
-                finished.seconds,
-                {"program_memory_bytes": finished.memory},
-            )
+            try:
+                marginals = read_marginals(folder / f"{MODEL}.MAR")
+                log10_z = read_partition(folder / f"{MODEL}.PR") if self.pr else None
+            except InputError as error:
+                # The folder will be gone.
+                raise NonsenseError(str(error).removeprefix(f"{folder}/")) from None
+        return Answer(marginals, log10_z, finished.seconds, {"program_memory_bytes": finished.memory})
