@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from brute_force import solve
 
+from brute_force import solve
 from ibia import examples
 from ibia.bench import reference
 from ibia.bench.reference import cache_folder, compute_reference, fingerprint, kept_reference, known_reference

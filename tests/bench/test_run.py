@@ -11,8 +11,8 @@ import sys
 import time
 
 import pytest
-from bench_programs import answering, script
 
+from bench_programs import answering, script
 from ibia import cli, examples
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line

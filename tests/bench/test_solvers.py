@@ -8,9 +8,9 @@ import sys
 
 import numpy as np
 import pytest
-from brute_force import solve
-from bench_programs import answering, script
 
+from bench_programs import answering, script
+from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
 from ibia.bench.solvers import SOLVERS, Allowance, NonsenseError, UnsuitedError, parse_solver
@@ -165,7 +165,8 @@ def test_merlin_by_a_program_that_writes_like_it(student, tmp_path):
     ]
     # A comma before the end, as some versions have it.
     written = json.dumps({"algorithm": "wmb", "value": truth.log_z, "solution": solution})[:-1] + ",}"
-    text = f"import sys; assert sys.argv[sys.argv.index('--ibound') + 1] == '7'; open('answer.MAR', 'w').write({written!r})"
+    text = "import sys; assert sys.argv[sys.argv.index('--ibound') + 1] == '7'\n"
+    text += f"open('answer.MAR', 'w').write({written!r})"
     program = script(tmp_path, "merlin", text)
     answer = parse_solver(f"merlin:ibound=7,program={program}").solve(student, EVIDENCE, Allowance())
     check_exact(answer, student, EVIDENCE)

@@ -21,7 +21,8 @@ from ibia.bench.report import short
 from ibia.bench.run import ANSWERED, Plan, plan_runs, run_plan
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, parse_solver
-from ibia.bench.store import Store
+from ibia.bench.store import Store, read_results
+from ibia.bench.tables import MEMORY, TABLES
 from ibia.errors import InputError
 from ibia.limits import parse_size, parse_time, usable_cores
 
@@ -100,6 +101,52 @@ def _run(
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
         carry_out(plan, store, jobs, quiet=quiet)
+
+
+@app.command("table")
+def _table(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TABLES)}.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Results, read and added to.")] = Path(
+        "bench.jsonl"
+    ),
+    data: DataOption = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Only columns with at most this limit of time.")
+    ] = None,
+    solvers: Annotated[
+        list[str] | None, typer.Option("--solver", metavar="NAME:OPTIONS", help="Further solvers; can be repeated.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these models.")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="Runs at the same time.")] = 1,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
+    ] = False,
+    run: Annotated[bool, typer.Option("--run/--no-run", help="Run what the results file does not have.")] = True,
+) -> None:
+    """Show one of the paper's tables, ours beside the published figures.
+
+    What the results file does not have is run first.
+    """
+    if name not in TABLES:
+        raise InputError(f"There is no table {name!r}; expected one of {', '.join(TABLES)}.")
+    sets = find_sets(data)
+    if "all" not in sets:
+        raise InputError(f"The paper's models are needed: expected --data or {DATA_VARIABLE}.")
+    table = TABLES[name]
+    items = [item for item in choose(sets, ["all"], only or []) if table.takes(item)]
+    more = [parse_solver(text).label for text in solvers or []]
+    columns = table.chosen(minutes or math.inf, more)
+    if run:
+        with Store(out) as store:
+            for limit in dict.fromkeys(column.minutes for column in columns):
+                chosen = [parse_solver(column.solver) for column in columns if column.minutes == limit]
+                limits = Limits(limit * 60.0, MEMORY)
+                plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
+                carry_out(plan, store, jobs)
+            rows = list(store.rows.values())
+    else:
+        rows = read_results([out])
+    typer.echo(table.markdown(items, columns, rows))
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> None:

@@ -44,6 +44,8 @@ class Instance:
         Bits of the largest clique of a good triangulation, infinite where the index does not say.
     variables
         Number of variables, 0 where the index does not say.
+    observed
+        Number of observed variables, None where the index does not say.
     model_suffixes
         Of its model file, the preferred one first.
     """
@@ -55,6 +57,7 @@ class Instance:
     source: str
     width: float = math.inf
     variables: int = 0
+    observed: int | None = None
     model_suffixes: tuple[str, ...] = _MODELS
 
     @property
@@ -168,6 +171,7 @@ def _instance(data: Path, row: dict[str, str]) -> Instance:
         source=row["source"],
         width=float(row.get("minfill_width") or math.inf),
         variables=int(row.get("n_vars") or 0),
+        observed=int(row["n_evidence"]) if row.get("n_evidence") else None,
     )
 
 
