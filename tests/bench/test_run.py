@@ -156,7 +156,7 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
     text = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)"
     slow = script(tmp_path, "slow", text)
     out = tmp_path / "out.jsonl"
-    command = [sys.executable, "-m", "ibia", "bench", "run", "--data", str(data), "--set", "uai2014"]
+    command = [sys.executable, "-m", "ibia", "bench", "run", "--data", str(data), "--set", "uai2014", "-j", "1"]
     command += ["--solver", f"uai:{script(tmp_path, 'nonsense')}", "--solver", f"uai:{slow}", "--out", str(out)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     _wait_for(lambda: mark.exists() and mark.read_text())
@@ -168,7 +168,7 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
         assert process.returncode == -signal.SIGKILL
     else:
         assert process.returncode == 130
-        assert "1 runs are left" in printed
+        assert "Interrupted with 1 of 2 runs left" in printed
         assert "Traceback" not in printed
     assert [row["status"] for row in read_results([out])] == ["nonsense"]
 

@@ -166,7 +166,12 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
     command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--guarded"]
     command += ["--arguments", json.dumps(dict(job.arguments))]
     began = time.perf_counter()
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaints,
+        # What it leaves behind when it is ended goes with this folder.
+        tempfile.TemporaryDirectory(prefix="ibia-bench-", ignore_cleanup_errors=True) as scratch,
+    ):
         # In a session of its own, so that it can be ended with all that it has started. The pipe it gets as its input
         # closes when this process ends, however that comes about.
         process = subprocess.Popen(
@@ -174,7 +179,7 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=complaints,
-            env=limits.environment,
+            env={**limits.environment, "TMPDIR": scratch},
             start_new_session=True,
         )
         watch = _Watch(process, job, limits, output, stop or threading.Event())

@@ -24,7 +24,7 @@ from ibia.bench.solvers import SOLVERS, parse_solver
 from ibia.bench.store import Store, read_results
 from ibia.bench.tables import MEMORY, TABLES
 from ibia.errors import InputError
-from ibia.limits import parse_size, parse_time, usable_cores
+from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
 
 __all__ = ["app"]
 
@@ -38,7 +38,7 @@ app = typer.Typer(
 )
 
 # What is compared where the user does not say.
-_SOLVERS = ("ibia:bound=10", "ibia:bound=15", "ibia:bound=20", "paper:bound=15", "loopy")
+_SOLVERS = ("ibia:bound=10", "ibia:bound=15", "paper:bound=10", "loopy")
 _TIME_LIMIT = "120"
 _MEMORY_LIMIT = "8GB"
 
@@ -83,7 +83,9 @@ def _run(
     ),
     only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these models.")] = None,
     data: DataOption = None,
-    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="Runs at the same time.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Runs at the same time (default: as cores allow).")
+    ] = None,
     time_limit: Annotated[str, typer.Option(metavar="SECONDS", help="Of each run.")] = _TIME_LIMIT,
     memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="Of each run: 8GB, 500MB, 2GiB.")] = _MEMORY_LIMIT,
     threads: Annotated[int, typer.Option(metavar="N", help="Of each run.")] = 1,
@@ -93,14 +95,14 @@ def _run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
 ) -> None:
     """Run solvers on sets of models; what the results file has already is not repeated."""
-    if jobs < 1 or threads < 1:
+    if threads < 1 or (jobs is not None and jobs < 1):
         raise InputError("expected at least one job and one thread")
     limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
     chosen = [parse_solver(text) for text in dict.fromkeys(solvers or _SOLVERS)]
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
-        carry_out(plan, store, jobs, quiet=quiet)
+        carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
 
 
 @app.command("table")
@@ -161,6 +163,12 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
             f"{jobs} runs of {plan.limits.threads} threads share {usable_cores()} cores: the times will not mean much.",
             err=True,
         )
+    memory = plan.limits.memory
+    if memory is not None and jobs * memory > available_memory():
+        typer.echo(
+            f"{jobs} runs of up to {size_in_words(memory)} share {size_in_words(available_memory())} of free memory.",
+            err=True,
+        )
     counted = {"ended": 0}
     with _ending_on_request(), _progress(len(plan.todo), jobs) as (show, say):
 
@@ -173,10 +181,10 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
         if not quiet:
             say(RUN_HEADER)
         try:
-            run_plan(plan, store, at_once=jobs, report=report)
+            run_plan(plan, store, at_once=jobs, report=report, announce=say)
         except KeyboardInterrupt:
             left = len(plan.todo) - counted["ended"]
-            say(f"Interrupted: {left} runs are left. The same command goes on from here.")
+            say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
             raise
 
 
@@ -231,7 +239,14 @@ def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Ca
             left.add(row)
             shown.update(task, advance=1, description=left.words())
 
-        yield show, lambda line: shown.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        def say(line: str) -> None:
+            if sys.stdout.isatty():
+                # Above the bar.
+                shown.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            else:
+                print(line, flush=True)
+
+        yield show, say
 
 
 class TimeLeft:

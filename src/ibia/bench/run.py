@@ -113,7 +113,14 @@ def _run(item: Item, digest: str, solver: Solver, version: str, limits: Limits) 
     return Run(item, solver, key, label)
 
 
-def run_plan(plan: Plan, store: Store, *, at_once: int = 1, report: Callable[[Row], None] = lambda row: None) -> None:
+def run_plan(
+    plan: Plan,
+    store: Store,
+    *,
+    at_once: int = 1,
+    report: Callable[[Row], None] = lambda row: None,
+    announce: Callable[[str], None] = lambda words: None,
+) -> None:
     """Do what is to do, and append each row to the store as its run ends.
 
     Parameters
@@ -122,8 +129,10 @@ def run_plan(plan: Plan, store: Store, *, at_once: int = 1, report: Callable[[Ro
         How many run at the same time.
     report
         Called with each row when it is in the store.
+    announce
+        Called with what is done before the first run, if anything is.
     """
-    _make_references(plan, at_once)
+    _make_references(plan, at_once, announce)
     jobs = []
     for run in plan.todo:
         arguments = {"item": run.item.plain(), "solver": run.solver.label, "limits": vars(plan.limits)}
@@ -137,10 +146,13 @@ def run_plan(plan: Plan, store: Store, *, at_once: int = 1, report: Callable[[Ro
     run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
 
 
-def _make_references(plan: Plan, at_once: int) -> None:
+def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> None:
     """Compute the references that are not known, once, so that no two runs do it at the same time."""
-    items = {run.label["digest"]: run.item for run in plan.todo if not run.item.has_reference}
-    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in items.values()]
+    digests = {run.label["digest"]: run.item for run in plan.todo}
+    items = [item for digest, item in digests.items() if item.lacks_reference(digest)]
+    if items:
+        announce(f"Computing exact answers of up to {len(items)} models first; they are kept.")
+    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in items]
     run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
 
 
@@ -157,17 +169,19 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
     chosen, allowance = parse_solver(solver), Allowance(**limits)
     found = item_from(item)
     model, evidence = found.load()
-    chosen.warm_up()
     row: Row = {
         "variables": len(model.variables),
         "factors": len(model.factors),
         "observed": len(evidence),
         "largest_cardinality": max(model.cardinalities, default=0),
     }
-    yield {**row, RESTART_CLOCK: time.monotonic()}
-    began = time.perf_counter()
     try:
-        answer = chosen.solve(model, evidence, allowance)
+        chosen.warm_up()
+        ready = chosen.prepare(model, evidence, allowance)
+        yield {**row, RESTART_CLOCK: time.monotonic()}
+        began = time.perf_counter()
+        answer = ready()
+        taken = time.perf_counter() - began
     except UnsuitedError as error:
         yield {**row, "status": UNSUITED, "error": str(error)}
         return
@@ -177,8 +191,7 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}
         return
-    seconds = time.perf_counter() - began if answer.seconds is None else answer.seconds
-    row |= {"seconds": seconds, "log10_z": answer.log10_z, **answer.figures}
+    row |= {"seconds": taken if answer.seconds is None else answer.seconds, "log10_z": answer.log10_z, **answer.figures}
     nonsense = find_nonsense(answer.marginals, model.cardinalities)
     if nonsense is not None:
         yield {**row, "status": NONSENSE, "error": nonsense}

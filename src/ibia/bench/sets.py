@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ibia.bench.instances import Instance, find_instances, load, scan_folder
-from ibia.bench.reference import Reference, fingerprint, known_reference
+from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -43,6 +43,10 @@ class Item(Protocol):
     @property
     def has_reference(self) -> bool:
         """Whether its true marginals are known before anything is computed."""
+        ...
+
+    def lacks_reference(self, digest: str) -> bool:
+        """Tell, given its digest, whether its true answer may have to be computed."""
         ...
 
     def load(self) -> tuple[Model, dict[int, int]]:
@@ -84,6 +88,14 @@ class FileItem:
     def has_reference(self) -> bool:
         return self.instance.has_marginals
 
+    def lacks_reference(self, digest: str) -> bool:
+        return not self.has_reference and self._is_unknown
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether nobody has said how wide it is: a user's own model, or a network from a repository."""
+        return self.instance.width == math.inf and self.instance.reference == "none"
+
     def load(self) -> tuple[Model, dict[int, int]]:
         return load(self.instance)
 
@@ -94,8 +106,7 @@ class FileItem:
         log10_z = None if partition is None else read_partition(partition)
         if marginals is not None:
             return Reference(self.instance.reference, tuple(read_marginals(marginals)), log10_z)
-        if self.instance.width == math.inf and self.instance.reference == "none":
-            # Nobody has said how wide it is: a user's own model, or a network from a repository.
+        if self._is_unknown:
             return known_reference(model, evidence)
         return Reference(self.instance.reference, None, log10_z)
 
@@ -127,6 +138,9 @@ class GeneratedItem:
     @property
     def has_reference(self) -> bool:
         return False
+
+    def lacks_reference(self, digest: str) -> bool:
+        return kept_reference(digest) is None
 
     def load(self) -> tuple[Model, dict[int, int]]:
         from ibia.bench.generate import Generated

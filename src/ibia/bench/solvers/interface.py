@@ -137,8 +137,8 @@ class Solver:
     def warm_up(self) -> None:
         """Load what is loaded once: that does not count as time of a run."""
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model.
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Bring a model into the solver's own form, and return what answers it; only that call counts as time of a run.
 
         Raises
         ------
@@ -148,6 +148,10 @@ class Solver:
             Its answer cannot be read.
         """
         raise NotImplementedError
+
+    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
+        """Answer a model."""
+        return self.prepare(model, evidence, allowance)()
 
 
 def _text(value: Any) -> str:

@@ -6,17 +6,15 @@ The program prints four digits of each marginal, so Hellinger distances below ab
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
-from ibia.bench.solvers.program import find_program, run_program, version_of
+from ibia.bench.solvers.program import find_program, new_folder, run_program, version_of
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -45,24 +43,28 @@ class LibDai(Solver):
             raise InputError(f"libDAI is asked for the method {self.method!r}; expected {' or '.join(_METHODS)}.")
         return version_of(self.program)
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            (folder / "model.fg").write_text(factor_graph(model, evidence))
-            command = [find_program(self.program), "--filename", "model.fg", "--methods", _METHODS[self.method]]
-            finished = run_program([*command, "--marginals", "VAR"], folder)
-        found: dict[int, NDArray[np.float64]] = {}
-        for number, values in _MARGINAL.findall(finished.output):
-            found[int(number)] = np.array([float(value) for value in values.split(",")])
-        for variable, state in evidence.items():
-            found[variable] = np.eye(model.cardinalities[variable])[state]
-        return Answer(
-            [found[variable] for variable in sorted(found)],
-            None,
-            finished.seconds,
-            {"program_memory_bytes": finished.memory, "exact": self.method == "jtree"},
-        )
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
+        folder = new_folder()
+        (folder / "model.fg").write_text(factor_graph(model, evidence))
+        command = [find_program(self.program), "--filename", "model.fg", "--methods", _METHODS[self.method]]
+        command += ["--marginals", "VAR"]
+
+        def answer() -> Answer:
+            finished = run_program(command, folder)
+            found: dict[int, NDArray[np.float64]] = {}
+            for number, values in _MARGINAL.findall(finished.output):
+                found[int(number)] = np.array([float(value) for value in values.split(",")])
+            for variable, state in evidence.items():
+                found[variable] = np.eye(model.cardinalities[variable])[state]
+            return Answer(
+                [found[variable] for variable in sorted(found)],
+                None,
+                finished.seconds,
+                {"program_memory_bytes": finished.memory, "exact": self.method == "jtree"},
+            )
+
+        return answer
 
 
 def factor_graph(model: Model, evidence: Mapping[int, int]) -> str:

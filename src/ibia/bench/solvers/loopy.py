@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -40,19 +41,23 @@ class Loopy(Solver):
 
         loopy_marginals(examples.student(), {}, schedule=self.schedule)
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
         from ibia.bench.loopy import loopy_marginals
 
         seconds = allowance.seconds
-        result = loopy_marginals(
-            model,
-            evidence,
-            damping=self.damping,
-            schedule=self.schedule,
-            tolerance=self.tolerance,
-            sweeps=self.sweeps,
-            deadline=None if seconds is None else time.monotonic() + (1.0 - _KEPT_BACK) * seconds,
-        )
-        figures = {"converged": result.converged, "sweeps": result.sweeps}
-        return Answer(result.marginals, result.log_z / math.log(10.0), figures=figures)
+
+        def answer() -> Answer:
+            result = loopy_marginals(
+                model,
+                evidence,
+                damping=self.damping,
+                schedule=self.schedule,
+                tolerance=self.tolerance,
+                sweeps=self.sweeps,
+                deadline=None if seconds is None else time.monotonic() + (1.0 - _KEPT_BACK) * seconds,
+            )
+            figures = {"converged": result.converged, "sweeps": result.sweeps}
+            return Answer(result.marginals, result.log_z / math.log(10.0), figures=figures)
+
+        return answer

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
 from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, run_program, version_of, write_problem
@@ -35,35 +35,41 @@ class Merlin(Solver):
         """Return what tells one build from another."""
         return version_of(self.program)
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
         command = [find_program(self.program), "--input-file", MODEL, "--evidence-file", EVIDENCE, "--task", "MAR"]
         command += ["--algorithm", self.algorithm, "--ibound", str(self.ibound), "--iterations", str(self.iterations)]
         command += ["--output-file", "answer", "--output-format", "json"]
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            write_problem(folder, model, evidence)
+        folder = write_problem(model, evidence)
+
+        def answer() -> Answer:
             finished = run_program(command, folder)
             # Versions differ in the suffix they add.
             written = sorted(path for path in folder.iterdir() if path.name.startswith("answer"))
             if not written:
                 raise InputError("Merlin has written no answer.")
-            # Its numbers can be nan, and a comma may follow the last entry.
-            text = written[0].read_text(errors="replace").replace("-nan", "NaN").replace("nan", "NaN")
-        try:
-            answer = json.loads(_without_last_commas(text))
-            marginals = {int(entry["variable"]): np.array(entry["marginal"], float) for entry in answer["solution"]}
-            value = float(answer["value"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise NonsenseError(f"Merlin's answer cannot be read: {error}.") from None
-        for variable, state in evidence.items():
-            marginals[variable] = np.eye(model.cardinalities[variable])[state]
-        return Answer(
-            [marginals[variable] for variable in sorted(marginals)],
-            value / math.log(10.0) if math.isfinite(value) else None,
-            finished.seconds,
-            {"program_memory_bytes": finished.memory, "exact": self.algorithm == "cte"},
-        )
+            marginals, log_z = _read(written[0].read_text(errors="replace"))
+            for variable, state in evidence.items():
+                marginals[variable] = np.eye(model.cardinalities[variable])[state]
+            return Answer(
+                [marginals[variable] for variable in sorted(marginals)],
+                log_z / math.log(10.0) if math.isfinite(log_z) else None,
+                finished.seconds,
+                {"program_memory_bytes": finished.memory, "exact": self.algorithm == "cte"},
+            )
+
+        return answer
+
+
+def _read(text: str) -> tuple[dict[int, NDArray[np.float64]], float]:
+    """Return the marginals by variable, and log Z: its numbers can be nan, and a comma may follow the last entry."""
+    text = text.replace("-nan", "nan").replace("nan", "NaN")
+    try:
+        answer = json.loads(_without_last_commas(text))
+        marginals = {int(entry["variable"]): np.array(entry["marginal"], float) for entry in answer["solution"]}
+        return marginals, float(answer["value"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise NonsenseError(f"Merlin's answer cannot be read: {error}.") from None
 
 
 def _without_last_commas(text: str) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibia
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
 from ibia.limits import parse_size, parse_time
 from ibia.model import Model
+
+if TYPE_CHECKING:
+    from ibia.result import Result
 
 __all__ = ["Ibia", "Paper", "own_version"]
 
@@ -103,27 +107,36 @@ class Ibia(Solver):
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
-        result = ibia.infer(model, evidence, **self.arguments(model, allowance))
-        everything = result.to_dict()
-        figures = {name: everything[name] for name in _KEPT}
-        # One short list for each forest: there can be thousands.
-        figures["step_columns"] = ["component", "step", "cliques", "factors", "bits", "bound", "loss", "seconds"]
-        figures["step_figures"] = [
-            [
-                step.component,
-                step.step,
-                step.cliques,
-                step.factors,
-                round(step.largest_bits, 2),
-                round(step.bound, 2),
-                float(f"{step.loss:.4g}"),
-                round(step.seconds, 4),
-            ]
-            for step in result.steps
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
+        arguments = self.arguments(model, allowance)
+
+        def answer() -> Answer:
+            result = ibia.infer(model, evidence, **arguments)
+            return Answer(result.marginals, result.log10_z, result.seconds, _figures(result))
+
+        return answer
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    everything = result.to_dict()
+    figures = {name: everything[name] for name in _KEPT}
+    # One short list for each forest: there can be thousands.
+    figures["step_columns"] = ["component", "step", "cliques", "factors", "bits", "bound", "loss", "seconds"]
+    figures["step_figures"] = [
+        [
+            step.component,
+            step.step,
+            step.cliques,
+            step.factors,
+            round(step.largest_bits, 2),
+            round(step.bound, 2),
+            float(f"{step.loss:.4g}"),
+            round(step.seconds, 4),
         ]
-        return Answer(result.marginals, result.log10_z, figures=figures)
+        for step in result.steps
+    ]
+    return figures
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""pgmpy: exact, by belief propagation on a junction tree."""
+"""pgmpy: exact, by variable elimination."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,8 +38,8 @@ class PgmpyExact(Solver):
         """Import it."""
         _import("pgmpy.inference")
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
         networks = _import("pgmpy.models")
         network = getattr(networks, "DiscreteMarkovNetwork", None) or networks.MarkovNetwork
         factor_class = _import("pgmpy.factors.discrete").DiscreteFactor
@@ -58,11 +59,15 @@ class PgmpyExact(Solver):
             graph.add_factors(factor_class([names[variable]], [size], np.ones(size)))
         engine = _import("pgmpy.inference").VariableElimination(graph)
         observed = {names[variable]: state for variable, state in evidence.items()}
-        marginals = []
-        for variable, name in enumerate(names):
-            if variable in evidence:
-                marginals.append(np.eye(model.cardinalities[variable])[evidence[variable]])
-            else:
-                found = engine.query([name], evidence=observed, show_progress=False)
-                marginals.append(np.asarray(found.values, dtype=np.float64).reshape(-1))
-        return Answer(marginals, figures={"exact": True})
+
+        def answer() -> Answer:
+            marginals = []
+            for variable, name in enumerate(names):
+                if variable in evidence:
+                    marginals.append(np.eye(model.cardinalities[variable])[evidence[variable]])
+                else:
+                    found = engine.query([name], evidence=observed, show_progress=False)
+                    marginals.append(np.asarray(found.values, dtype=np.float64).reshape(-1))
+            return Answer(marginals, figures={"exact": True})
+
+        return answer

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
 from ibia.model import Model
 
-__all__ = ["Finished", "find_program", "run_program", "version_of", "write_problem"]
+__all__ = ["EVIDENCE", "MODEL", "Finished", "find_program", "new_folder", "run_program", "version_of", "write_problem"]
 
 MODEL, EVIDENCE = "model.uai", "model.uai.evid"
 
@@ -55,10 +57,19 @@ def version_of(program: str) -> str:
     return f"{status.st_size}-{int(status.st_mtime)}"
 
 
-def write_problem(folder: Path, model: Model, evidence: Mapping[int, int]) -> None:
-    """Write the model and the evidence to a folder."""
+def new_folder() -> Path:
+    """Return an empty folder that is gone when this process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="ibia-bench-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
+
+
+def write_problem(model: Model, evidence: Mapping[int, int]) -> Path:
+    """Write the model and the evidence to a new folder, and return that."""
+    folder = new_folder()
     ibia.write(model, folder / MODEL)
     write_evidence(folder / EVIDENCE, evidence)
+    return folder
 
 
 def run_program(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from ibia.bench.pyagrum_peer import Peer, import_pyagrum
@@ -31,32 +33,41 @@ class PyagrumExact(_Pyagrum):
     name: ClassVar[str] = "pyagrum-exact"
     about: ClassVar[str] = "pyAgrum's exact engines"
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a model."""
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
         peer = Peer(model)
-        engine = peer.inference(evidence)
-        marginals = peer.arrays(peer.posteriors(engine))
-        log10_z = None
-        if peer.engine == "LazyPropagation":
-            probability = float(engine.evidenceProbability())
-            log10_z = math.log10(probability) if probability > 0.0 else None
-        return Answer(marginals, log10_z, figures={"exact": True, "engine": peer.engine})
+
+        def answer() -> Answer:
+            engine = peer.inference(evidence)
+            marginals = peer.arrays(peer.posteriors(engine))
+            log10_z = None
+            if peer.engine == "LazyPropagation":
+                probability = float(engine.evidenceProbability())
+                log10_z = math.log10(probability) if probability > 0.0 else None
+            return Answer(marginals, log10_z, figures={"exact": True, "engine": peer.engine})
+
+        return answer
 
 
 @dataclass(frozen=True)
 class _Approximate(_Pyagrum):
     engine: ClassVar[str]
 
-    def solve(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Answer:
-        """Answer a Bayesian network."""
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a Bayesian network."""
         peer = Peer(model, engine=self.engine)
         if not peer.bayesian:
             raise UnsuitedError("It treats Bayesian networks only.")
-        marginals = peer.arrays(peer.posteriors(peer.inference(evidence, self._set_up(allowance))))
-        return Answer(marginals)
 
-    def _set_up(self, allowance: Allowance) -> Any:
-        raise NotImplementedError
+        def answer() -> Answer:
+            engine = peer.inference(evidence, partial(self._set_up, allowance))
+            return Answer(peer.arrays(peer.posteriors(engine)), figures={"sweeps": engine.nbrIterations()})
+
+        return answer
+
+    def _set_up(self, allowance: Allowance, engine: Any) -> None:
+        if allowance.seconds is not None:
+            engine.setMaxTime(0.9 * allowance.seconds)
 
 
 @dataclass(frozen=True)
@@ -70,14 +81,10 @@ class PyagrumLoopy(_Approximate):
     tolerance: float = option(1e-6, float, "change that ends it")
     sweeps: int = option(1000, int, "at most so many")
 
-    def _set_up(self, allowance: Allowance) -> Any:
-        def set_up(engine: Any) -> None:
-            engine.setEpsilon(self.tolerance)
-            engine.setMaxIter(self.sweeps)
-            if allowance.seconds is not None:
-                engine.setMaxTime(0.9 * allowance.seconds)
-
-        return set_up
+    def _set_up(self, allowance: Allowance, engine: Any) -> None:
+        super()._set_up(allowance, engine)
+        engine.setEpsilon(self.tolerance)
+        engine.setMaxIter(self.sweeps)
 
 
 @dataclass(frozen=True)
@@ -89,15 +96,11 @@ class PyagrumGibbs(_Approximate):
     engine: ClassVar[str] = "GibbsSampling"
 
     samples: int = option(10_000_000, int, "at most so many")
-    tolerance: float = option(1e-4, float, "change that ends it")
+    tolerance: float = option(1e-6, float, "change that ends it")
     seed: int = option(1, int, "of the random numbers")
 
-    def _set_up(self, allowance: Allowance) -> Any:
-        def set_up(engine: Any) -> None:
-            import_pyagrum().initRandom(self.seed)
-            engine.setEpsilon(self.tolerance)
-            engine.setMaxIter(self.samples)
-            if allowance.seconds is not None:
-                engine.setMaxTime(0.9 * allowance.seconds)
-
-        return set_up
+    def _set_up(self, allowance: Allowance, engine: Any) -> None:
+        super()._set_up(allowance, engine)
+        import_pyagrum().initRandom(self.seed)
+        engine.setEpsilon(self.tolerance)
+        engine.setMaxIter(self.samples)
