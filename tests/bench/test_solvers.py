@@ -42,7 +42,7 @@ def check_exact(answer, model, evidence, accuracy=1e-9):
         ("ibia:bound=15", "ibia:bound=15"),
         ("ibia:bound=15.0,order=breadth", "ibia:bound=15,order=breadth"),
         ("ibia:time=120,memory=8GB", "ibia:time=120,memory=8000000000"),
-        ("paper:bound=20", "paper"),
+        ("paper", "paper:bound=20"),
         ("paper:bound=15", "paper:bound=15"),
         ("loopy:damping=0.3,schedule=flooding", "loopy:damping=0.3,schedule=flooding"),
         ("uai:/some/program", "uai:program=/some/program"),

@@ -163,7 +163,7 @@ def test_named_instances_that_are_not_there_are_listed():
     assert cells(text, "CSP_12")[-1] == "crashed"
     assert cells(text, "Grids_11")[1:5] == ["0.543", "0.420", "0.590 (1.1 s)", "0.166 (3.5 s)"]
     assert cells(text, "Grids_11")[-1] == "missing"
-    assert "Not in the folder: Alchemy_11, CSP_13," in text
+    assert "Not among the models here: Alchemy_11, CSP_13," in text
 
 
 def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, capsys, monkeypatch):
@@ -182,7 +182,7 @@ def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, ca
     # None of the paper's models is there: nothing is run, everything is missing.
     code, printed = call("arb", "--data", str(data))
     assert code == 0
-    assert "Not in the folder: Alchemy_11" in printed.out
+    assert "Not among the models here: Alchemy_11" in printed.out
     index = data / "index.csv"
     index.write_text(index.read_text().replace("Toys,right", "Toys,CSP_11"))
     for path in (data / "Toys").glob("right.*"):

@@ -38,7 +38,7 @@ app = typer.Typer(
 )
 
 # What is compared where the user does not say.
-_SOLVERS = ("ibia:bound=10", "ibia:bound=15", "paper:bound=10", "loopy")
+_SOLVERS = ("ibia:bound=12", "ibia:bound=15", "paper:bound=12", "loopy")
 _TIME_LIMIT = "120"
 _MEMORY_LIMIT = "8GB"
 

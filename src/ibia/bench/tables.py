@@ -42,10 +42,6 @@ class Column:
     solver: str
     minutes: float
 
-    @property
-    def heading(self) -> str:
-        return self.solver
-
     def has(self, row: Row) -> bool:
         """Tell whether a row is one of this column's."""
         limits = row["limits"]
@@ -128,7 +124,7 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
                 ended.setdefault(status, []).append(item.name)
         if ended:
             words = "; ".join(f"{status}: {', '.join(names)}" for status, names in ended.items())
-            lines += [f"Missing for {column.heading} within {column.minutes:g} minutes: {words}", ""]
+            lines += [f"Missing for {column.solver} within {column.minutes:g} minutes: {words}", ""]
     return lines
 
 
@@ -179,7 +175,7 @@ def _error_lines(
         places = [place for place, entry in enumerate(theirs["columns"]) if entry["minutes"] == minutes]
         methods = [theirs["columns"][place]["method"] for place in places]
         lines += [*([""] if lines else []), f"Within {minutes:g} minutes, HD_avg / HD_max:", ""]
-        lines += _header(["family", "here / published", *methods, *(column.heading for column in ours)])
+        lines += _header(["family", "here / published", *methods, *(column.solver for column in ours)])
         for family, known in theirs["families"].items():
             members = families.get(family, [])
             cells = [family, f"{len(members)} / {known['instances']}"]
@@ -204,7 +200,7 @@ def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
     """Return the lines of the table of orders: the largest error of log10 Z, the average HD_max."""
     families = _by_family(items)
     lines = _header(
-        ["family", "here / published", "NTP", "TP", *(column.heading for column in columns)]
+        ["family", "here / published", "NTP", "TP", *(column.solver for column in columns)]
     )
     for family, known in published()["tables"]["mnVsBn"]["families"].items():
         members = families.get(family, [])
@@ -225,7 +221,7 @@ def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
     known_minutes = (2, 20, 60)
     headings = [f"published, {minutes} min" for minutes in known_minutes]
     ours = [(column, minutes) for column in columns for minutes in known_minutes if minutes <= column.minutes]
-    headings += [f"{column.heading}, {minutes} min" for column, minutes in ours]
+    headings += [f"{column.solver}, {minutes} min" for column, minutes in ours]
     lines = _header(["family", "here / published", *headings])
     for family, known in published()["tables"]["numInst"]["families"].items():
         members = families.get(family, [])
@@ -244,7 +240,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
     """Return the lines of the table of named instances: HD_max and seconds."""
     here = {item.name for item in items}
     methods = ("IJGP", "ARB", "IBIA15", "IBIA20")
-    lines = _header(["instance", *methods, *(column.heading for column in columns)])
+    lines = _header(["instance", *methods, *(column.solver for column in columns)])
     absent = []
     for name, known in published()["tables"]["arb"]["instances"].items():
         cells = [name]
@@ -261,7 +257,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
         if name not in here:
             absent.append(name)
     if absent:
-        lines += ["", f"Not in the folder: {', '.join(absent)}"]
+        lines += ["", f"Not among the models here: {', '.join(absent)}"]
     return ["HD_max (seconds):", "", *lines]
 
 
@@ -295,7 +291,7 @@ TABLES: dict[str, Table] = {
             _is_small("smallInst"),
             (
                 Column("loopy", 2),
-                Column("paper", 2),
+                Column("paper:bound=20", 2),
                 Column("ibia", 2),
                 Column("loopy", 20),
                 Column("paper:bound=23", 20),
@@ -307,8 +303,8 @@ TABLES: dict[str, Table] = {
             "mnVsBn",
             _is_small("mnVsBn"),
             (
-                Column("paper:order=elimination", 20),
-                Column("paper:order=topological", 20),
+                Column("paper:bound=20,order=elimination", 20),
+                Column("paper:bound=20,order=topological", 20),
                 Column("ibia:bound=20,order=elimination", 20),
                 Column("ibia:bound=20,order=topological", 20),
             ),
@@ -317,19 +313,22 @@ TABLES: dict[str, Table] = {
         Table(
             "numInst",
             _is_large,
-            (Column("ibia", 2), Column("paper", 60), Column("ibia:bound=20", 60)),
+            (Column("ibia", 2), Column("paper:bound=20", 60), Column("ibia:bound=20", 60)),
             _share_lines,
         ),
         Table(
             "ijgpss",
             _is_small("ijgpss"),
-            (Column("paper", 2), Column("ibia", 2), Column("paper", 20), Column("ibia", 20)),
+            (Column("paper:bound=20", 2), Column("ibia", 2), Column("paper:bound=20", 20), Column("ibia", 20)),
             _sample_search_lines,
         ),
         Table(
             "arb",
             _is_named,
-            tuple(Column(solver, 10) for solver in ("paper:bound=15", "paper", "ibia:bound=15", "ibia:bound=20")),
+            tuple(
+                Column(solver, 10)
+                for solver in ("paper:bound=15", "paper:bound=20", "ibia:bound=15", "ibia:bound=20")
+            ),
             _named_lines,
         ),
     )
