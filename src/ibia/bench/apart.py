@@ -36,6 +36,7 @@ __all__ = [
     "OUT_OF_MEMORY",
     "OUT_OF_TIME",
     "RESTART_CLOCK",
+    "STOP_CLOCK",
     "Job",
     "Limits",
     "Row",
@@ -52,11 +53,11 @@ Row = dict[str, Any]
 DONE, FAILED, CRASHED = "done", "failed", "crashed"
 OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
 
-# A row with this key starts the clock of the limit anew: what came before (imports, reading) is not what is measured.
-RESTART_CLOCK = "restart_clock"
-# A task that restarts its clock may take so many seconds more to get there, and to hand over its answer afterwards, of
-# which so much in proportion to the limit.
-_STARTING, _HANDING_OVER, _OVERTIME = 120.0, 2.0, 0.05
+# A row with the first key, and the time by `time.monotonic`, starts the clock of the limit anew: what came before
+# (imports, reading) is not what is measured. One with the second ends it: nor is what comes after (comparing).
+RESTART_CLOCK, STOP_CLOCK = "restart_clock", "stop_clock"
+# Seconds that a task with a clock of its own may take before and after; by how much it may exceed the limit meanwhile.
+_BESIDE, _GRACE, _OVERTIME = 300.0, 1.0, 0.05
 # Seconds between two looks at a process: whether it has ended, and how much memory it holds.
 _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
 # Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
@@ -102,7 +103,7 @@ class Job:
     label
         What the row starts with, also where the task fails.
     restarts_clock
-        Whether the task says by a row with `RESTART_CLOCK` when the limit of time begins to count.
+        Whether the task says by rows with `RESTART_CLOCK` and `STOP_CLOCK` when the limit of time counts.
     """
 
     task: str
@@ -191,7 +192,8 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
         complaints.seek(0)
         row = _last_row(output.read().decode(errors="replace"))
         said = complaints.read().decode(errors="replace").strip().splitlines()
-    row.pop(RESTART_CLOCK, None)
+    for key in (RESTART_CLOCK, STOP_CLOCK):
+        row.pop(key, None)
     _settle(row, watch, process.returncode, said)
     row["peak_memory_bytes"] = max(row.get("peak_memory_bytes", 0), watch.peak)
     return {**job.label, **row, "wall_seconds": time.perf_counter() - began}
@@ -232,10 +234,10 @@ class _Watch:
         self._limits = limits
         self._output = output
         self._stop = stop
-        self._waiting_for_restart = job.restarts_clock
+        self._own_clock = job.restarts_clock
         self._until = float("inf")
         if limits.seconds is not None:
-            self._until = time.monotonic() + limits.seconds + (_STARTING if job.restarts_clock else 0.0)
+            self._until = time.monotonic() + (_BESIDE if job.restarts_clock else limits.seconds)
 
     def wait(self) -> None:
         """Return when the process has ended, or has to be ended."""
@@ -253,35 +255,27 @@ class _Watch:
                 self._check_clock(now)
             elif now >= look_at_memory:
                 look_at_memory = now + _MEMORY_EVERY
+                self._read_clock()
                 self._check_memory()
 
     def _check_clock(self, now: float) -> None:
         assert self._limits.seconds is not None
-        if not self._restarted(now):
+        self._read_clock()
+        if now >= self._until:
             self.stopped = (OUT_OF_TIME, f"stopped after {self._limits.seconds:g} s")
 
-    def _restarted(self, now: float) -> bool:
-        """Tell whether the task has started its clock anew since the last look, and start ours."""
-        if not self._waiting_for_restart:
-            return False
-        started = self._restart_time()
-        if started is None:
-            return False
-        self._waiting_for_restart = False
-        assert self._limits.seconds is not None
-        self._until = started + self._limits.seconds * (1.0 + _OVERTIME) + _HANDING_OVER
-        return now < self._until
-
-    def _restart_time(self) -> float | None:
+    def _read_clock(self) -> None:
+        """Set the end by what the task has said of its own clock."""
+        if not self._own_clock or self._limits.seconds is None:
+            return
         size = os.fstat(self._output.fileno()).st_size
-        for line in os.pread(self._output.fileno(), size, 0).splitlines():
-            if RESTART_CLOCK.encode() in line:
-                row = _last_row(line.decode(errors="replace"))
-                return float(row[RESTART_CLOCK]) if RESTART_CLOCK in row else None
-        return None
+        row = _last_row(os.pread(self._output.fileno(), size, 0).decode(errors="replace"))
+        if STOP_CLOCK in row:
+            self._until = float(row[STOP_CLOCK]) + _BESIDE
+        elif RESTART_CLOCK in row:
+            self._until = float(row[RESTART_CLOCK]) + self._limits.seconds * (1.0 + _OVERTIME) + _GRACE
 
     def _check_memory(self) -> None:
-        self._restarted(time.monotonic())
         held = measure_tree(self._process.pid)
         self.peak = max(self.peak, held)
         limit = self._limits.memory

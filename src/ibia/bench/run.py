@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ibia.bench.apart import OUT_OF_TIME, RESTART_CLOCK, Job, Limits, Row, run_jobs
+from ibia.bench.apart import OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import Reference
 from ibia.bench.sets import Item, item_from
@@ -182,6 +182,7 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
         began = time.perf_counter()
         answer = ready()
         taken = time.perf_counter() - began
+        yield {**row, STOP_CLOCK: time.monotonic()}
     except UnsuitedError as error:
         yield {**row, "status": UNSUITED, "error": str(error)}
         return
