@@ -202,6 +202,20 @@ def test_list_shows_sets_and_solvers(data, capsys):
     assert "pyagrum-gibbs" in printed
 
 
+def test_help_is_shown_and_wrong_usage_is_a_sentence(capsys):
+    for arguments, code, words in (
+        (["bench"], 2, "Commands:"),
+        (["bench", "run", "--help"], 0, "--solver"),
+        (["bench", "swim"], 2, "No such command"),
+        (["bench", "run"], 2, "Missing option '--set'"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        captured = capsys.readouterr()
+        assert ended.value.code == code
+        assert words in captured.out + captured.err
+
+
 def test_the_command_line_does_not_load_the_bench():
     code = "import sys, ibia, ibia.cli; assert not [name for name in sys.modules if name.startswith('ibia.bench')]"
     subprocess.run([sys.executable, "-c", code], check=True)

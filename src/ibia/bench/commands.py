@@ -31,13 +31,14 @@ __all__ = ["app"]
 app = typer.Typer(
     name="bench",
     help="Measure solvers on sets of models with known answers.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
 
-# What is compared where the user does not say.
+_BAD_USAGE = 2
+
+# What is compared, and within which limits, where the user does not say.
 _SOLVERS = ("ibia:bound=12", "ibia:bound=15", "paper:bound=12", "loopy")
 _TIME_LIMIT = "120"
 _MEMORY_LIMIT = "8GB"
@@ -48,9 +49,11 @@ DataOption = Annotated[
 ]
 
 
-@app.callback()
-def _bench() -> None:
-    pass
+@app.callback(invoke_without_command=True)
+def _bench(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(_BAD_USAGE)
 
 
 @app.command("list")
