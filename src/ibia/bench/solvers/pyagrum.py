@@ -14,6 +14,8 @@ from ibia.model import Model
 
 __all__ = ["PyagrumExact", "PyagrumGibbs", "PyagrumLoopy"]
 
+_SLOWEST = 1e-12
+
 
 @dataclass(frozen=True)
 class _Pyagrum(Solver):
@@ -66,6 +68,8 @@ class _Approximate(_Pyagrum):
         return answer
 
     def _set_up(self, allowance: Allowance, engine: Any) -> None:
+        # By default it stops when its changes become slower, long before they are small.
+        engine.setMinEpsilonRate(_SLOWEST)
         if allowance.seconds is not None:
             engine.setMaxTime(0.9 * allowance.seconds)
 
