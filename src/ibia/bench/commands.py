@@ -192,14 +192,14 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
 
 
 RUN_HEADER = (
-    f"{'family':<12}{'name':<32}{'solver':<28}{'HD_avg':>9}{'HD_max':>9}{'Δ log10 Z':>11}{'estimate':>10}"
+    f"{'family':<12}{'name':<32}{'solver':<36}{'HD_avg':>9}{'HD_max':>9}{'Δ log10 Z':>11}{'estimate':>10}"
     f"{'seconds':>9}{'MiB':>7}"
 )
 
 
 def run_line(row: Row) -> str:
     """Return the line of a run under `RUN_HEADER`."""
-    start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<28}"
+    start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
     if row["status"] != ANSWERED:
         return f"{start} {row['status']}: {row.get('error', '')}"
     estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
