@@ -227,6 +227,18 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _console().print(table)
 
 
+@app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def _bench(context: typer.Context) -> Any:
+    """Measure solvers on sets of models with known answers (ibia bench --help)."""
+    from ibia.bench.commands import app as bench
+
+    return typer.main.get_command(bench).main(context.args, prog_name="ibia bench", standalone_mode=False)
+
+
 @app.command("demo")
 def _demo() -> None:
     """Answer a question about an example that comes with the package."""
