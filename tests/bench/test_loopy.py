@@ -192,4 +192,4 @@ def test_the_portions_do_not_matter(monkeypatch):
 
 
 def test_a_first_run_of_the_package_does_not_compile_this():
-    assert loopy.__name__ not in compiled.ENTRIES
+    assert loopy.__name__ not in compiled.MODULES
