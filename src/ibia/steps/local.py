@@ -71,6 +71,10 @@ class LocalReducer:
         self.removed = 0
         # Variable → clique → ways to take it out of it; they change only when the variable goes somewhere.
         self._ways: dict[int, dict[int, list[Removal]]] = {}
+        # Variable → the cliques and sepsets that hold nothing else: they would be empty without it.
+        self._alone: dict[int, set[int | Edge]] = {}
+        for key, left in (*self.scopes.items(), *self.sepsets.items()):
+            self._note_if_alone(key, left)
 
     def removals(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`: one for each part that may keep it."""
@@ -79,12 +83,16 @@ class LocalReducer:
         known = self._ways.setdefault(variable, {})
         if clique not in known:
             known[clique] = self._find_ways(clique, variable)
+        alone = self._alone.get(variable)
+        if not alone:
+            return known[clique]
         return [
-            way
-            for way in known[clique]
-            if all(len(self.sepsets[key]) > 1 for key in way.edges)
-            and all(len(self.scopes[member]) > 1 for member in way.cliques)
+            way for way in known[clique] if alone.isdisjoint(way.edges) and alone.isdisjoint(way.cliques)
         ]
+
+    def _note_if_alone(self, key: int | Edge, left: set[int]) -> None:
+        if len(left) == 1:
+            self._alone.setdefault(next(iter(left)), set()).add(key)
 
     def _find_ways(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`, whatever is left of other cliques and sepsets."""
@@ -126,9 +134,12 @@ class LocalReducer:
             self.scopes[clique].discard(removal.variable)
             self.holders[removal.variable].discard(clique)
             self.bits[clique] = self.space.bits(self.scopes[clique])
+            self._note_if_alone(clique, self.scopes[clique])
         self._ways.pop(removal.variable, None)
         for key in removal.edges:
             self.sepsets[key].discard(removal.variable)
+            self._note_if_alone(key, self.sepsets[key])
+        self.rule.forget(removal)
 
     def reduce(self, limits: dict[int, float]) -> list[Removal]:
         """Bring the named cliques within their limits (bits), always at the smallest loss; return what was removed.

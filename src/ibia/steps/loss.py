@@ -49,6 +49,10 @@ class LossRule(Protocol):
         """Return the exact loss of a removal in nats."""
         ...
 
+    def forget(self, removal: Removal) -> None:
+        """Hear that a removal was made: what is known of its cliques and sepsets holds no longer."""
+        ...
+
 
 class KullbackLeibler:
     """Exact loss per bit freed."""
@@ -57,10 +61,11 @@ class KullbackLeibler:
         self.space = space
         self._beliefs = forest.beliefs
         self._sepsets = forest.sepsets
-        # Entropies of the cliques and sepsets as reduced so far, whole (None) and without each variable; they start
-        # from the marginal as reduced so far, not from the full belief.
+        # The marginal of each clique and sepset as reduced so far (the next one starts from it), its entropy, and
+        # H(v | rest) of the variables asked for: sums over many of them are made again and again.
         self._current: dict[int | Edge, Table] = {}
-        self._entropies: dict[int | Edge, dict[int | None, float]] = {}
+        self._entropies: dict[int | Edge, float] = {}
+        self._conditionals: dict[int | Edge, dict[int, float]] = {}
 
     def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
         """Return the loss per bit that the removal frees in its clique."""
@@ -69,39 +74,49 @@ class KullbackLeibler:
 
     def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
         """Return Σ H(v | S∖v) over the sepsets minus Σ H(v | C∖v) over the cliques."""
-        variable = removal.variable
-        gained = sum(self._conditional(key, sepsets[key], variable) for key in removal.edges)
-        lost = sum(self._conditional(clique, scopes[clique], variable) for clique in removal.cliques)
+        variable, conditionals = removal.variable, self._conditionals
+        try:
+            gained = sum([conditionals[key][variable] for key in removal.edges])
+            lost = sum([conditionals[clique][variable] for clique in removal.cliques])
+        except KeyError:
+            self._measure([removal], scopes, sepsets)
+            return self.loss(removal, scopes, sepsets)
         return gained - lost
 
     def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
-        """Compute the entropies that the ranks of some removals need, on several threads if that is much work."""
+        """Compute what the ranks of some removals need."""
+        self._measure([removal for removal in removals if not removal.exact], scopes, sepsets)
+
+    def forget(self, removal: Removal) -> None:
+        """Forget the entropies of what has changed."""
+        for key in (*removal.edges, *removal.cliques):
+            self._conditionals.pop(key, None)
+            self._entropies.pop(key, None)
+
+    def _measure(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
+        """Compute the entropies that are missing for the losses of removals, on several threads if that is much work."""
+        conditionals = self._conditionals
         missing: dict[tuple[int | Edge, int], Table] = {}
         for removal in removals:
-            if not removal.exact:
-                keys: list[int | Edge] = [*removal.edges, *removal.cliques]
-                for key in keys:
-                    table = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
-                    if removal.variable not in self._entropies[key]:
-                        missing[key, removal.variable] = table
+            variable = removal.variable
+            keys: tuple[int | Edge, ...] = (*removal.edges, *removal.cliques)
+            for key in keys:
+                if key not in conditionals or variable not in conditionals[key]:
+                    missing[key, variable] = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
+        if not missing:
+            return
+        whole = {key: table for (key, _), table in missing.items() if key not in self._entropies}
+        tasks = [table.entropy for table in whole.values()]
+        tasks += [partial(table.entropy_without, variable) for (_, variable), table in missing.items()]
         entries = sum(table.values.size for table in missing.values())
         if entries >= LARGE:
             self.space.control.check()
-            found = run_parts(
-                [partial(table.entropy_without, variable) for (_, variable), table in missing.items()],
-                entries,
-                self.space.control,
-            )
-            for (key, variable), entropy in zip(missing, found, strict=True):
-                self._entropies[key][variable] = entropy
-
-    def _conditional(self, key: int | Edge, scope: set[int], variable: int) -> float:
-        """Return H(v | rest) in a clique or sepset."""
-        current = self._table(key, scope)
-        entropies = self._entropies[key]
-        if variable not in entropies:
-            entropies[variable] = current.entropy_without(variable)
-        return entropies[None] - entropies[variable]
+            found = run_parts(tasks, entries, self.space.control)
+        else:
+            found = [task() for task in tasks]
+        self._entropies.update(zip(whole, found, strict=False))
+        for (key, variable), entropy in zip(missing, found[len(whole) :], strict=True):
+            conditionals.setdefault(key, {})[variable] = self._entropies[key] - entropy
 
     def _table(self, key: int | Edge, scope: set[int]) -> Table:
         """Return the marginal of a clique or sepset over what is left of its scope."""
@@ -113,7 +128,6 @@ class KullbackLeibler:
             else:
                 current = (current or belief).marginal(tuple(sorted(scope)))
             self._current[key] = current
-            self._entropies[key] = {None: current.entropy()}
         return current
 
 
