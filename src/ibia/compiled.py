@@ -32,7 +32,7 @@ ENTRIES = {
     "ibia.simplify.shape": ("_split_all",),
     "ibia.simplify.components": ("_components",),
     "ibia.simplify.merge": ("_group", "_merge"),
-    "ibia.forest.elimination": ("eliminate", "missing_edges"),
+    "ibia.forest.elimination": ("eliminate", "missing_edges", "surely_exceeds"),
     "ibia.forest.triangulate": ("_graph", "maximal_cliques"),
     "ibia.forest.layout": ("lay_out", "assign_readings"),
     "ibia.tables.kernels": (
