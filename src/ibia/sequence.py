@@ -31,6 +31,8 @@ _KEPT_SHARE = 0.25
 # A step makes room for the next factor, and for one more for every so many cliques, so that the number of steps does
 # not grow with the size of the model.
 _CLIQUES_PER_FACTOR = 128
+# The others' regions are looked for so many times as often, at most: in dense models they all overlap.
+_LOOKS = 32
 # Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: the fuller
 # the cliques, the fewer factors a step can take.
 _MOST_STEPS, _LAST_STEPS = 64, 4
@@ -329,14 +331,16 @@ def _make_room(trees: ReducedTrees, remaining: list[tuple[int, Scope]], settings
     growth = trees.growth
     claimed: set[int] = set()
     wanted = 1 + len(growth.bits) // _CLIQUES_PER_FACTOR
+    looks = _LOOKS * wanted
     for _, scope in remaining:
-        if wanted == 0 or growth.spent > settings.effort * growth.allowance():
+        if wanted == 0 or looks == 0 or growth.spent > settings.effort * growth.allowance():
             break
+        # Where all cliques of a variable are claimed, so is one of the region: no need to look for it.
+        if claimed and any(growth.holders.get(variable, _NOWHERE) <= claimed for variable in scope):
+            continue
         # A factor that is too large by itself needs a higher bound; no reduction makes room for it.
         if growth.space.bits(scope) <= settings.bound + _EPSILON:
-            # Where all cliques of a variable are claimed, so is one of the region: no need to look for it.
-            if claimed and any(growth.holders.get(variable, _NOWHERE) <= claimed for variable in scope):
-                continue
+            looks -= 1
             region = growth.region([scope])
             if claimed.isdisjoint(region):
                 wanted -= _make_room_for(trees, scope, region, settings)

@@ -81,7 +81,7 @@ class CliqueTree(NamedTuple):
 
 
 def triangulate(
-    scopes: Iterable[Iterable[int]],
+    scopes: Iterable[tuple[int, ...]],
     log2: Sequence[float] | Mapping[int, float],
     limit: float = float("inf"),
     restarts: int = 0,
@@ -109,12 +109,11 @@ def triangulate(
         Stop early when the search took more than this many steps for each table entry of the best tree so far (of more
         than 2^24 entries, for 2^24).
     """
-    listed = [tuple(scope) for scope in scopes]
-    members = np.fromiter(chain.from_iterable(listed), np.int64)
+    listed = list(scopes)
+    members = np.array(list(chain.from_iterable(listed)), np.int64)
     if not members.size:
         return CliqueTree(0.0, [], [], [], {})
-    lengths = np.fromiter(map(len, listed), np.int64, len(listed))
-    variables, graph = graph_of(lengths, members)
+    variables, graph = graph_of(np.array(list(map(len, listed)), np.int64), members)
     bits = np.array([log2[variable] for variable in variables.tolist()])
     if math.isfinite(limit) and bits.size <= _MOST_CONTRACTED and surely_exceeds(*graph, bits, limit):
         return None
