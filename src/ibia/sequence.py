@@ -33,8 +33,8 @@ _KEPT_SHARE = 0.25
 _CLIQUES_PER_FACTOR = 128
 # The others' regions are looked for so many times as often, at most: in dense models they all overlap.
 _LOOKS = 32
-# Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: the fuller
-# the cliques, the fewer factors a step can take.
+# Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: a step
+# takes the fewer factors, the fuller the cliques are that it starts with.
 _MOST_STEPS, _LAST_STEPS = 64, 4
 # What holds a variable that is in no clique yet.
 _NOWHERE = {-1}

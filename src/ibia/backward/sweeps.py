@@ -172,6 +172,7 @@ class Sweeper:
             unchanged = scope == reduction.scopes[clique]
             if clique in reduction.lossy or (unchanged and reduction.lossy):
                 continue
+            self.problem.space.control.check()
             answer = _posterior_of(scope, here, there)
             if answer is None:
                 removed = set(scope).difference(reduction.scopes[clique])

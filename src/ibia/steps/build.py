@@ -23,7 +23,7 @@ _NO_HOMES: Mapping[int, list[tuple[int, Scope]]] = {}
 # The cost of an attempt is counted in the scopes it triangulates, and so many more.
 _ATTEMPT = 8
 # The tables of a clique cost about as much time as so many scopes, and as one more for every so many entries.
-_CLIQUE = 8
+_CLIQUE = 2
 _ENTRIES = 1024
 # Small forests are searched as long as one of so many units more.
 _LEAST = 4096
@@ -428,6 +428,7 @@ def grow(
     started = growth.spent
     position, size = 0, batch
     while position < len(remaining) and growth.spent - started <= effort * growth.allowance():
+        growth.space.control.check()
         part = range(position, min(position + size, len(remaining)))
         position = part.stop
         before = len(deferred)

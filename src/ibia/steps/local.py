@@ -73,8 +73,10 @@ class LocalReducer:
         self._ways: dict[int, dict[int, list[Removal]]] = {}
         # Variable → the cliques and sepsets that hold nothing else: they would be empty without it.
         self._alone: dict[int, set[int | Edge]] = {}
-        for key, left in (*self.scopes.items(), *self.sepsets.items()):
-            self._note_if_alone(key, left)
+        for clique, scope in self.scopes.items():
+            self._note_if_alone(clique, scope)
+        for key, sepset in self.sepsets.items():
+            self._note_if_alone(key, sepset)
 
     def removals(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`: one for each part that may keep it."""
@@ -152,6 +154,7 @@ class LocalReducer:
         ]
         heapify(waiting)
         while waiting:
+            self.space.control.check()
             size, clique = heappop(waiting)
             if self.bits[clique] <= limits[clique] + _EPSILON:
                 continue

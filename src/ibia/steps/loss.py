@@ -89,12 +89,13 @@ class KullbackLeibler:
 
     def forget(self, removal: Removal) -> None:
         """Forget the entropies of what has changed."""
-        for key in (*removal.edges, *removal.cliques):
+        changed: tuple[int | Edge, ...] = (*removal.edges, *removal.cliques)
+        for key in changed:
             self._conditionals.pop(key, None)
             self._entropies.pop(key, None)
 
     def _measure(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
-        """Compute the entropies that are missing for the losses of removals, on several threads if that is much work."""
+        """Compute the entropies that the losses of removals need, on several threads if that is much work."""
         conditionals = self._conditionals
         missing: dict[tuple[int | Edge, int], Table] = {}
         for removal in removals:
