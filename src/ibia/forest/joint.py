@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ibia.forest.forest import Forest
 from ibia.tables import Scope, Space, Table
+from ibia.tables.contract import LARGE
 
 __all__ = ["Queried"]
 
@@ -88,6 +89,18 @@ class Queried:
             found = self._reciprocals[clique, parent] = self.beliefs[clique].over(sepset).reciprocal()
         return found
 
+    def _summed(self, scope: Scope, tables: list[Table], kept: Scope) -> Table:
+        """Return the product of tables over `scope`, summed to `kept`."""
+        if self.space.size(scope) >= LARGE:
+            # It is never written down: it may be larger than any clique.
+            return self.space.contraction(scope, tables, kept)
+        if len(tables) == 1:
+            return tables[0].marginal(kept)
+        product = tables[0].extended(scope)
+        for table in tables[1:]:
+            product.multiply_in(table)
+        return product.marginal(kept)
+
     def _subtree(self, root: int, wanted: set[int]) -> set[int]:
         """Return the smallest subtree around `root` that holds those of the wanted variables that its tree has."""
         scopes, parents, depths = self.forest.scopes, self._parents, self._depths
@@ -113,8 +126,6 @@ class Queried:
     def _from_tree(self, root: int, wanted: set[int]) -> Table | None:
         forest, space = self.forest, self.space
         needed = self._subtree(root, wanted)
-        if len(needed) == 1:
-            return self.beliefs[root].marginal(tuple(sorted(wanted.intersection(forest.scopes[root]))))
         walk = forest.walk(root, needed)
         parents = dict(walk)
         order = [clique for clique, _ in reversed(walk)]
@@ -132,8 +143,7 @@ class Queried:
             sent[clique] = tuple(sorted(kept))
         messages: dict[int, list[Table]] = {clique: [] for clique in order}
         for clique in order:
-            # The product of belief and messages is never written down: it may be larger than any clique.
-            message = space.contraction(
+            message = self._summed(
                 tuple(sorted(unions[clique])), [self.beliefs[clique], *messages[clique]], sent[clique]
             )
             parent = parents[clique]
