@@ -295,14 +295,15 @@ def test_more_is_reduced_where_a_sequence_would_become_long() -> None:
         return [Step(None, {}, 0.0, number, 8.0) for number in added]
 
     # At ten factors a step, 500 take 50 steps more, 5000 take 500.
-    assert _extra_reduction(steps(10, 10), 500, 0.0, settings) == 0.0
-    assert _extra_reduction(steps(10, 10), 5000, 0.0, settings) == 1.0
-    assert _extra_reduction(steps(10, 10), 5000, 1.0, settings) == 2.0
-    assert _extra_reduction(steps(10, 10), 5000, 3.0, settings) == 3.0, "half of the bound is left"
-    assert _extra_reduction(steps(100, 100), 4000, 2.0, settings) == 2.0
-    assert _extra_reduction(steps(100, 100), 1000, 2.0, settings) == 1.0, "with a bit less there are still few steps"
-    assert _extra_reduction(steps(1000, 1, 1, 1, 1), 500, 0.0, settings) == 1.0, "the last steps count"
-    assert _extra_reduction(steps(1), 5000, 0.0, Settings(bound=2.0, reduce=2.0)) == 0.0
+    assert _extra_reduction(steps(*[10] * 8), 500, 0.0, settings) == 0.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 0.0, settings) == 1.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 1.0, settings) == 2.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 3.0, settings) == 3.0, "half of the bound is left"
+    assert _extra_reduction(steps(*[100] * 8), 4000, 2.0, settings) == 2.0
+    assert _extra_reduction(steps(*[100] * 8), 1000, 2.0, settings) == 1.0, "with a bit less there are still few steps"
+    assert _extra_reduction(steps(1000, *[1] * 8), 500, 0.0, settings) == 1.0, "the last steps count"
+    assert _extra_reduction(steps(1, 1, 1), 5000, 0.0, settings) == 0.0, "three steps tell little"
+    assert _extra_reduction(steps(*[1] * 8), 5000, 0.0, Settings(bound=2.0, reduce=2.0)) == 0.0
 
 
 def test_a_dense_model_needs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:

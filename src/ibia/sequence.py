@@ -35,7 +35,7 @@ _CLIQUES_PER_FACTOR = 128
 _LOOKS = 32
 # Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: a step
 # takes the fewer factors, the fuller the cliques are that it starts with.
-_MOST_STEPS, _LAST_STEPS = 64, 4
+_MOST_STEPS, _LAST_STEPS = 64, 8
 # What holds a variable that is in no clique yet.
 _NOWHERE = {-1}
 
@@ -290,6 +290,9 @@ def _extra_reduction(steps: list[Step], remaining: int, extra: float, settings: 
         What was returned after the step before.
     """
     last = steps[-_LAST_STEPS:]
+    if len(last) < _LAST_STEPS:
+        # The pace of a few steps tells little.
+        return extra
     further = remaining * len(last) / sum(step.added for step in last)
     if len(steps) + further > _MOST_STEPS:
         # At least half of the bound is left.
