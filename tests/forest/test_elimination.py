@@ -146,7 +146,8 @@ def test_what_surely_exceeds_has_no_elimination_within_the_limit(count: int, dat
 
 def test_grids_surely_exceed_what_they_need() -> None:
     side = 5
-    edges = {(v, v + 1) for v in range(side * side) if (v + 1) % side} | {(v, v + side) for v in range(side * (side - 1))}
+    edges = {(v, v + 1) for v in range(side * side) if (v + 1) % side}
+    edges |= {(v, v + side) for v in range(side * (side - 1))}
     graph = compressed(side * side, edges)
     bits = np.ones(side * side)
     assert surely_exceeds(*graph, bits, 4.0)
