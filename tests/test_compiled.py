@@ -44,7 +44,7 @@ def test_all_modules_with_compiled_functions_are_known() -> None:
     found = {
         ".".join(("ibia", *path.relative_to(SOURCES).with_suffix("").parts))
         for path in SOURCES.rglob("*.py")
-        if "ibia.compiled import" in (source := path.read_text())
+        if "import numba" not in (source := path.read_text())
         and re.search(r"^@(_?compiled?|entry\(.*\))$", source, re.MULTILINE)
     }
     assert found == set(MODULES)
