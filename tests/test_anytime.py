@@ -10,6 +10,7 @@ import pytest
 from ibia import anytime, examples
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
+from ibia.errors import RangeError
 from ibia.gauge import ErrorEstimate
 from ibia.pipeline import infer
 from ibia.predict import Prediction
@@ -30,6 +31,7 @@ class Machine:
     off: float = 1.0
     bytes_per_entry: float = 0.0
     fails_from: float = math.inf
+    vanishes_below: float = 0.0
     errors: dict[float, float] = field(default_factory=dict)
     now: float = 100.0
     control: Control = field(default_factory=Control)
@@ -63,6 +65,8 @@ class Machine:
         self.seen.append((predicted.bound, predicted.quick, best))
         if predicted.bound >= self.fails_from:
             raise MemoryError
+        if predicted.bound < self.vanishes_below:
+            raise RangeError("numbers vanish")
         before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
         self.tried = min(self.tried, self.alternatives)
         seconds = self.actual(predicted.bound, predicted.quick)
@@ -147,6 +151,14 @@ def test_time_that_is_left_goes_to_more_alternatives_at_the_last_bound(machine):
     # The answer is that of the most alternatives, and there was no time for another one.
     assert result.alternatives == further[-1].alternatives
     assert 1.0 - 3 * further[-1].seconds <= made.now - 100.0 <= 1.0
+
+
+def test_where_numbers_vanish_higher_bounds_are_tried(machine):
+    result = machine(vanishes_below=20.0).search(None, 1000.0)
+    assert result.attempts[0].outcome == "out of range"
+    assert result.bound >= 20.0
+    with pytest.raises(RangeError):
+        machine(vanishes_below=100.0).search(None, 1.0)
 
 
 def test_alternatives_end_where_there_are_no_more(machine):

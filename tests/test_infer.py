@@ -25,7 +25,7 @@ from brute_force import (
 from ibia import examples
 from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
-from ibia.errors import InputError, ZeroProbabilityError
+from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.model import Model, Variable
 from ibia.pipeline import Choices, infer, prepare_model
 from ibia.prepare import prepare
@@ -552,3 +552,16 @@ def test_result_explains_itself() -> None:
     assert f"{result.sequence_length} in the longest sequence" in text
     assert len(result.to_dict()["marginals"]) == len(result)
     assert result.to_dict()["loss_nats"] == result.loss
+
+
+def test_numbers_that_vanish_are_not_called_impossible():
+    """No entry is zero, so neither is the probability: where no answer can be computed, that is what is said."""
+    random = np.random.default_rng(0)
+    pairs = [(first, second) for first in range(9) for second in range(first)]
+    model = Model.from_arrays(
+        [Variable(f"X{number}", 4) for number in range(9)],
+        [(pair, np.exp(-450.0 * random.random((4, 4)))) for pair in pairs],
+    )
+    assert infer(model, bound=18).exact
+    with pytest.raises(RangeError, match="with 6 bits there is no answer"):
+        infer(model, bound=6)

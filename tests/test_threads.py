@@ -35,3 +35,24 @@ def test_errors_arrive_after_all_have_ended() -> None:
     with pytest.raises(MemoryError):
         run_all([fail, *[partial(done.append, number) for number in range(10)]], Control(threads=2))
     assert done == sorted(done)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_parts_within_parts_do_not_wait_for_each_other(threads: int) -> None:
+    control = Control(threads=threads)
+    both = threading.Barrier(2, timeout=30)
+
+    def outer(number: int) -> int:
+        if number < 2:
+            # All threads are at work when they get here.
+            both.wait()
+        return sum(run_all([partial(pow, number, power) for power in range(4)], control))
+
+    expected = [sum(number**power for power in range(4)) for number in range(6)]
+    ended: list[list[int]] = []
+    run = threading.Thread(
+        target=lambda: ended.append(run_all([partial(outer, number) for number in range(6)], control)), daemon=True
+    )
+    run.start()
+    run.join(timeout=60)
+    assert ended == [expected]

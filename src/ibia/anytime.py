@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ibia.control import Control, Stopped
+from ibia.errors import RangeError
 from ibia.limits import available_memory, resident_memory, size_in_words
 from ibia.predict import Prediction, Predictor
 from ibia.result import Attempt, Result
@@ -90,6 +91,7 @@ class Search:
         self._memory = control.memory
         self._attempts: list[Attempt] = []
         self._best: Result | None = None
+        self._out_of_range: RangeError | None = None
         self._reason = ""
 
     def run(self) -> Result:
@@ -97,6 +99,8 @@ class Search:
         with self._control.interruptible():
             self._search()
         if self._best is None:
+            if self._out_of_range is not None:
+                raise self._out_of_range
             if any(attempt.outcome == "out of memory" for attempt in self._attempts):
                 raise MemoryError
             raise Stopped(self._no_answer())
@@ -141,6 +145,8 @@ class Search:
             outcome = "answered"
         except MemoryError:
             outcome = "out of memory"
+        except RangeError as error:
+            outcome, self._out_of_range = "out of range", error
         finally:
             seconds = time.monotonic() - began
             self._attempts.append(
@@ -157,7 +163,8 @@ class Search:
                 )
             )
         if result is None:
-            return False
+            # Other steps may do.
+            return outcome == "out of range"
         if not predicted.alternatives:
             self._predictor.learn(predicted, seconds)
         return not result.exact
@@ -276,6 +283,8 @@ class Search:
         reason = self._reason
         if last.outcome == "out of memory":
             reason = f"{last.bound:g} bits ran out of memory"
+        elif last.outcome == "out of range":
+            reason = f"with {last.bound:g} bits numbers vanished that are not zero"
         elif last.outcome == "stopped":
             reason = f"the run with {last.bound:g} bits was stopped"
         answers = sum(attempt.outcome == "answered" for attempt in self._attempts)

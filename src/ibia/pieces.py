@@ -23,6 +23,8 @@ __all__ = ["find_piece", "folders", "keep_piece", "source_digest"]
 _MAKERS = ("ibia.compiling", "ibia.machine")
 _SHARED = ("ibia.sorting", "ibia.tables.intrinsics", "ibia.tables.maps")
 _IMPORT = re.compile(rb"^\s*from (ibia[\w.]*) import", re.MULTILINE)
+# The compiler's settings that do not change its code.
+_WITHOUT_EFFECT = ("NUMBA_CACHE", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER")
 _DIGEST = 16
 _PACKAGE = Path(__file__).parent
 
@@ -87,7 +89,11 @@ def _setting_digest() -> bytes:
     import llvmlite.binding as llvm  # type: ignore[import-untyped]
     import numpy as np
 
-    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    settings = sorted(
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if name.startswith("NUMBA_") and not name.startswith(_WITHOUT_EFFECT)
+    )
     words = [
         sys.version,
         np.__version__,
@@ -96,7 +102,7 @@ def _setting_digest() -> bytes:
         llvm.get_host_cpu_features().flatten(),
         # Checkouts that share a folder do not drop each other's.
         str(_PACKAGE),
-        *(setting for setting in settings if not setting.startswith("NUMBA_CACHE_DIR=")),
+        *settings,
     ]
     version = (compiler_folder() / "_version.py").read_bytes()
     return _digest(version, *(word.encode() for word in words))

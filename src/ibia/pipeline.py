@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
-from ibia.errors import InputError, ZeroProbabilityError
+from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
@@ -47,6 +47,10 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
+_OUT_OF_RANGE = (
+    "The tables hold numbers so far apart that products of them vanish, although none of them is zero: with {:g} bits "
+    "there is no answer; another bound may help."
+)
 
 
 def infer(
@@ -350,6 +354,8 @@ class Run:
             schedule = Schedule(self._portfolios, self._sweeps, self._control, report)
             others = iter(schedule.run(workers or Workers(self._control)))
         except ZeroMassError:
+            if all(problem.positive for problem in self._prepared.problems):
+                raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
             raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
         solved = [next(others) if outcome is None else outcome for outcome in self._alone]
         return self._prepared.assemble(solved, self._settings.bound, time.monotonic() - started)

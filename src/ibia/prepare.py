@@ -134,6 +134,11 @@ class Problem:
         return [origins[begin:end] for begin, end in pairwise(self.merged.bounds.tolist())]
 
     @property
+    def positive(self) -> bool:
+        """Whether there are no zeros in the tables."""
+        return bool(self.merged.values.min(initial=1.0) > 0.0)
+
+    @property
     def width(self) -> float:
         """Bits of the largest clique of the best triangulation found."""
         return self._elimination.width

@@ -17,12 +17,17 @@ Outcome = TypeVar("Outcome")
 _tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 _helpers: list[threading.Thread] = []
 _starting = threading.Lock()
+# Whether this thread is at work on one of several functions.
+_state = threading.local()
 
 
 def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> list[Outcome]:
-    """Call all functions, on the threads of the run, and return their results in order."""
+    """Call all functions, on the threads of the run, and return their results in order.
+
+    A function that itself has parts does them one after the other: threads that wait for each other would never end.
+    """
     helpers = min(len(functions), control.threads) - 1
-    if helpers <= 0:
+    if helpers <= 0 or getattr(_state, "helping", False):
         return [function() for function in functions]
     _start_helpers(helpers)
     results: list[Any] = [None] * len(functions)
@@ -32,6 +37,7 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
 
     def work() -> None:
         error: BaseException | None = None
+        _state.helping = True
         try:
             while waiting:
                 try:
@@ -41,6 +47,8 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
                 results[position] = functions[position]()
         except BaseException as raised:
             error = raised
+        finally:
+            _state.helping = False
         done.put(error)
 
     for _ in range(helpers):
