@@ -10,6 +10,7 @@ import pytest
 from ibia import anytime, examples
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
+from ibia.errors import RangeError
 from ibia.gauge import ErrorEstimate
 from ibia.pipeline import infer
 from ibia.predict import Prediction
@@ -30,11 +31,15 @@ class Machine:
     off: float = 1.0
     bytes_per_entry: float = 0.0
     fails_from: float = math.inf
+    vanishes_below: float = 0.0
     errors: dict[float, float] = field(default_factory=dict)
     now: float = 100.0
     control: Control = field(default_factory=Control)
     correction: float = 1.0
     seen: list[tuple[float, bool, str]] = field(default_factory=list)
+
+    alternatives: int = 1
+    tried: int = 0
 
     lowest_bound = 4.0
 
@@ -60,13 +65,25 @@ class Machine:
         self.seen.append((predicted.bound, predicted.quick, best))
         if predicted.bound >= self.fails_from:
             raise MemoryError
-        self.now += self.actual(predicted.bound, predicted.quick)
+        if predicted.bound < self.vanishes_below:
+            raise RangeError("numbers vanish")
+        before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
+        self.tried = min(self.tried, self.alternatives)
+        seconds = self.actual(predicted.bound, predicted.quick)
+        # Two alternatives are usual.
+        self.now += seconds * (self.tried - before) / 2 if self.alternatives > 1 and not predicted.quick else seconds
         if self.now > self.control.deadline:
             self.now = self.control.deadline
             raise Stopped
         exact = predicted.exact
         error = 0.0 if exact else self.errors.get(predicted.bound, 2.0**-predicted.bound)
-        return replace(TEMPLATE, bound=predicted.bound, exact=exact, error=ErrorEstimate(error, 2 * error, ""))
+        return replace(
+            TEMPLATE,
+            bound=predicted.bound,
+            exact=exact,
+            error=ErrorEstimate(error, 2 * error, ""),
+            alternatives=1 if predicted.quick else self.tried,
+        )
 
     def search(self, bound: float | None, time_limit: float | None, memory_limit: float | None = None) -> Result:
         goal = Goal(bound, time_limit, memory_limit, self.now)
@@ -121,6 +138,39 @@ def test_a_time_limit_is_used_and_kept(machine, off, limit):
     assert result.attempts[0].seconds <= 0.2 * limit
     assert sum(attempt.quick for attempt in result.attempts) <= 2
     assert len(result.attempts) <= 6
+
+
+def test_time_that_is_left_goes_to_more_alternatives_at_the_last_bound(machine):
+    made = machine(alternatives=100, errors={9.0: 0.1})
+    result = made.search(9.0, 1.0)
+    assert result.bound == 9.0
+    usual = [attempt for attempt in result.attempts if attempt.alternatives <= 2]
+    further = result.attempts[len(usual) :]
+    assert [attempt.alternatives for attempt in further] == list(range(3, 3 + len(further)))
+    assert all(attempt.bound == 9.0 and attempt.outcome == "answered" for attempt in further)
+    # The answer is that of the most alternatives, and there was no time for another one.
+    assert result.alternatives == further[-1].alternatives
+    assert 1.0 - 3 * further[-1].seconds <= made.now - 100.0 <= 1.0
+
+
+def test_where_numbers_vanish_higher_bounds_are_tried(machine):
+    result = machine(vanishes_below=20.0).search(None, 1000.0)
+    assert result.attempts[0].outcome == "out of range"
+    assert result.bound >= 20.0
+    with pytest.raises(RangeError):
+        machine(vanishes_below=100.0).search(None, 1.0)
+
+
+def test_alternatives_end_where_there_are_no_more(machine):
+    result = machine(alternatives=5).search(9.0, 1000.0)
+    assert result.alternatives == 5
+    assert result.attempts[-2].alternatives == 5
+    assert result.attempts[-1].seconds == 0.0
+
+
+def test_without_a_time_limit_there_are_no_more_alternatives_than_usual(machine):
+    assert machine(alternatives=5).search(9.0, None).alternatives == 2
+    assert machine(alternatives=5).search(None, None).alternatives <= 2
 
 
 def test_the_bound_is_the_highest_to_try_within_a_time_limit(machine):

@@ -557,6 +557,7 @@ def test_info_predicts(run, tmp_path):
 
 def test_the_first_run_announces_the_compilation(run, student_file, monkeypatch):
     monkeypatch.setattr("ibia.compiled.kernels_compiled", lambda: False)
+    monkeypatch.setattr("ibia.compiled.compile_kernels", lambda: None)
     for command in ("infer", "info"):
         code, _, sentence = run(command, student_file)
         assert code == 0

@@ -55,6 +55,26 @@ def test_grid_of_one_spin_and_of_one_column():
     assert len(examples.grid(5, 1).factors) == 5 + 4
 
 
+def test_attractive_grid_couples_like_with_like():
+    model = examples.grid(4, 4, coupling=0.7, seed=1, attractive=True)
+    pairs = [factor.values for factor in model.factors if len(factor.scope) == 2]
+    assert all(1.0 <= values[0] == values[3] <= math.exp(0.7) for values in pairs)
+    assert all(math.exp(-0.7) <= values[1] == values[2] <= 1.0 for values in pairs)
+
+
+def test_clique_chain_of_pairs_has_each_pair_of_a_clique_once():
+    model = examples.clique_chain(7, 4, together=2, coupling=0.5)
+    scopes = {factor.scope for factor in model.factors}
+    assert len(scopes) == len(model.factors)
+    assert scopes == {
+        (first, second)
+        for begin in (0, 2, 3)
+        for first in range(begin, begin + 4)
+        for second in range(first + 1, begin + 4)
+    }
+    assert all(abs(math.log(value)) <= 0.5 for factor in model.factors for value in factor.values)
+
+
 def test_diagnosis_rows_sum_to_one():
     model = examples.diagnosis(6, 9, 3, seed=1)
     assert model.kind == "bayes"
@@ -118,6 +138,7 @@ def test_cliques_of_a_chain_overlap_by_half_and_reach_the_end():
         lambda: examples.tree(3, 0),
         lambda: examples.clique_chain(0),
         lambda: examples.clique_chain(3, 0),
+        lambda: examples.clique_chain(3, 2, together=0),
         lambda: examples.grid(0, 3),
         lambda: examples.chain(0),
         lambda: examples.chain(2, 0),

@@ -25,7 +25,7 @@ from brute_force import (
 from ibia import examples
 from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
-from ibia.errors import InputError, ZeroProbabilityError
+from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.model import Model, Variable
 from ibia.pipeline import Choices, infer, prepare_model
 from ibia.prepare import prepare
@@ -377,29 +377,6 @@ def test_a_prepared_model_answers_any_number_of_times() -> None:
     assert again.log_z == fresh.log_z
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_alternatives_and_components_side_by_side_give_the_same_bits(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one_grid = grid(np.random.default_rng(5))
-    count = len(one_grid.variables)
-    twice = Model.from_arrays(
-        [Variable(f"X{number}", variable.cardinality) for number, variable in enumerate(2 * one_grid.variables)],
-        [
-            ([shift + variable for variable in factor.scope], factor.values ** (1.0 if shift else 1.5))
-            for shift in (0, count)
-            for factor in one_grid.factors
-        ],
-    )
-    one = infer(twice, bound=2, threads=1)
-    monkeypatch.setattr("ibia.tables.threads._WORTH_WAKING", 0)
-    monkeypatch.setattr("ibia.pipeline._TOGETHER_BITS", 0.0)
-    several = infer(twice, bound=2, threads=threads)
-    assert not one.exact
-    assert all((a == b).all() for a, b in zip(one.marginals, several.marginals, strict=True))
-    assert (one.log_z, one.orders, one.inconsistency) == (several.log_z, several.orders, several.inconsistency)
-
-
 def test_number_of_threads_does_not_matter() -> None:
     model, evidence, _ = case("grid", 3)
     one, two = (infer(model, evidence, bound=4, threads=threads) for threads in (1, 2))
@@ -575,3 +552,16 @@ def test_result_explains_itself() -> None:
     assert f"{result.sequence_length} in the longest sequence" in text
     assert len(result.to_dict()["marginals"]) == len(result)
     assert result.to_dict()["loss_nats"] == result.loss
+
+
+def test_numbers_that_vanish_are_not_called_impossible():
+    """No entry is zero, so neither is the probability: where no answer can be computed, that is what is said."""
+    random = np.random.default_rng(0)
+    pairs = [(first, second) for first in range(9) for second in range(first)]
+    model = Model.from_arrays(
+        [Variable(f"X{number}", 4) for number in range(9)],
+        [(pair, np.exp(-450.0 * random.random((4, 4)))) for pair in pairs],
+    )
+    assert infer(model, bound=18).exact
+    with pytest.raises(RangeError, match="with 6 bits there is no answer"):
+        infer(model, bound=6)

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from ibia import examples, portfolio, predict
+from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.model import Model
 from ibia.pipeline import Choices, Prepared, prepare_model
 from ibia.predict import Predictor, Speed
@@ -67,6 +68,36 @@ def test_larger_bounds_need_more_memory_and_more_table_entries() -> None:
 def test_a_quick_answer_costs_less() -> None:
     found = predictor(MODELS["grid"])
     assert found.predict(8, quick=True).seconds < 0.5 * found.predict(8).seconds
+
+
+def test_processes_are_planned_for_long_runs_where_there_is_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predict, "available_memory", lambda: 1e12)
+    problems = prepared(examples.grid(30, 30, seed=1)).problems
+    alone = Predictor(problems, SPEED).predict(15)
+    plenty = Predictor(problems, SPEED, processes=2).predict(15)
+    assert (alone.processes, plenty.processes) == (1, 2)
+    assert plenty.seconds < alone.seconds
+    # Each holds its own tables, and together they stay within the limit, whatever that is.
+    assert plenty.bytes > alone.bytes + WORKER_MEMORY
+    tables = plenty.bytes - alone.bytes - WORKER_MEMORY
+    for room in (-0.1, 0.1):
+        limit = resident_memory() + (4.0 + room) * tables + WORKER_MEMORY
+        limited = Predictor(problems, SPEED, processes=2, memory=limit).predict(15)
+        assert limited.processes == (2 if room > 0 else 1)
+        assert limited.bytes <= limit
+    # There is nothing to share in an exact run, or a quick one.
+    several = Predictor(problems, SPEED, processes=8)
+    assert several.predict(15).processes > 1
+    assert several.predict(several.exact_bound).processes == 1
+    assert several.predict(15, quick=True).processes == 1
+
+
+def test_what_is_learned_does_not_depend_on_the_number_of_processes() -> None:
+    problems = prepared(examples.grid(30, 30, seed=1)).problems
+    alone, two = Predictor(problems, SPEED), Predictor(problems, SPEED, processes=2)
+    alone.learn(alone.predict(15), 3.0 * alone.predict(15).seconds)
+    two.learn(two.predict(15), 3.0 * two.predict(15).seconds)
+    assert two.predict(8, quick=True).seconds == pytest.approx(alone.predict(8, quick=True).seconds, rel=0.02)
 
 
 def test_one_order_costs_less_than_several() -> None:

@@ -24,9 +24,9 @@ from brute_force import (
 from ibia.backward.posterior import last_informed_step
 from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest, check_reduction
-from ibia.model import Model
+from ibia.model import Model, Variable
 from ibia.prepare import Problem, prepare
-from ibia.sequence import Settings, Step, forward, potentials_of
+from ibia.sequence import Settings, Step, _extra_reduction, forward, potentials_of
 from ibia.simplify import simplify
 from ibia.steps.build import Growth
 from ibia.steps.exact import marginalise_exactly
@@ -286,3 +286,37 @@ def test_same_problem_same_sequence() -> None:
                 assert first.forest.neighbours == second.forest.neighbours
                 assert first.log_z == second.log_z
                 assert first.loss == second.loss
+
+
+def test_more_is_reduced_where_a_sequence_would_become_long() -> None:
+    settings = Settings(bound=8.0, reduce=1.0)
+
+    def steps(*added: int) -> list[Step]:
+        return [Step(None, {}, 0.0, number, 8.0) for number in added]
+
+    # At ten factors a step, 500 take 50 steps more, 5000 take 500.
+    assert _extra_reduction(steps(*[10] * 8), 500, 0.0, settings) == 0.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 0.0, settings) == 1.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 1.0, settings) == 2.0
+    assert _extra_reduction(steps(*[10] * 8), 5000, 3.0, settings) == 3.0, "half of the bound is left"
+    assert _extra_reduction(steps(*[100] * 8), 4000, 2.0, settings) == 2.0
+    assert _extra_reduction(steps(*[100] * 8), 1000, 2.0, settings) == 1.0, "with a bit less there are still few steps"
+    assert _extra_reduction(steps(1000, *[1] * 8), 500, 0.0, settings) == 1.0, "the last steps count"
+    assert _extra_reduction(steps(1, 1, 1), 5000, 0.0, settings) == 0.0, "three steps tell little"
+    assert _extra_reduction(steps(*[1] * 8), 5000, 0.0, Settings(bound=2.0, reduce=2.0)) == 0.0
+
+
+def test_a_dense_model_needs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 40
+    table = [[2.0, 1.0], [1.0, 2.0]]
+    pairs = list(itertools.combinations(range(count), 2))
+    model = Model.from_arrays([Variable(f"X{n}", 2) for n in range(count)], [(pair, table) for pair in pairs])
+    simplified = simplify(model, {})
+    problem = prepare(simplified.components[0], simplified)
+    lengths = []
+    for most in (math.inf, 10):
+        monkeypatch.setattr("ibia.sequence._MOST_STEPS", most)
+        steps = forward(problem, problem.order("elimination"), Settings(bound=6.0))
+        assert sum(step.added for step in steps) == len(pairs)
+        lengths.append(len(steps))
+    assert lengths[1] < 0.7 * lengths[0], lengths

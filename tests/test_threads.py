@@ -1,4 +1,4 @@
-"""Work on several threads: everything is done once, helpers are found when there are some, errors arrive."""
+"""Parts on several threads: everything is done once, all threads are used, errors arrive."""
 
 from __future__ import annotations
 
@@ -15,55 +15,44 @@ from ibia.threads import run_all
 def test_results_come_in_order(threads: int) -> None:
     control = Control(threads=threads)
     assert run_all([partial(pow, number, 2) for number in range(20)], control) == [n * n for n in range(20)]
-    assert control.hire(100) == threads - 1
 
 
-def test_parts_of_what_is_done_side_by_side_share_the_threads() -> None:
-    control = Control(threads=2)
-    most, working, lock = 0, 0, threading.Lock()
-
-    def leaf(number: int) -> int:
-        nonlocal most, working
-        with lock:
-            working += 1
-            most = max(most, working)
-        threading.Event().wait(0.002)
-        with lock:
-            working -= 1
-        return number
-
-    def branch(number: int) -> int:
-        return sum(run_all([partial(leaf, 10 * number + k) for k in range(5)], control))
-
-    assert run_all([partial(branch, number) for number in range(4)], control) == [10, 60, 110, 160]
-    assert most == 2
-    assert control.hire(100) == 1
-
-
-def test_the_last_of_several_finds_helpers() -> None:
-    control = Control(threads=2)
+def test_threads_may_be_added_at_any_time() -> None:
+    control = Control(threads=1)
+    assert len(set(run_all([threading.get_ident] * 4, control))) == 1
+    control.threads = 2
     both = threading.Barrier(2, timeout=30)
-
-    def long_one() -> list[int]:
-        ended.wait(30)
-        # The thread beside it may need a moment to say that it is free.
-        while not control.hire(1):
-            pass
-        control.dismiss()
-        # Passes only if both parts are worked on at once.
-        return run_all([both.wait, both.wait], control)
-
-    ended = threading.Event()
-    assert sorted(run_all([ended.set, long_one], control)[1] or []) == [0, 1]
+    # Passes only if both are worked on at once.
+    assert sorted(run_all([both.wait, both.wait], control)) == [0, 1]
 
 
 def test_errors_arrive_after_all_have_ended() -> None:
-    control = Control(threads=2)
     done = []
 
     def fail() -> None:
         raise MemoryError
 
     with pytest.raises(MemoryError):
-        run_all([fail, *[partial(done.append, number) for number in range(10)]], control)
-    assert control.hire(100) == 1
+        run_all([fail, *[partial(done.append, number) for number in range(10)]], Control(threads=2))
+    assert done == sorted(done)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_parts_within_parts_do_not_wait_for_each_other(threads: int) -> None:
+    control = Control(threads=threads)
+    both = threading.Barrier(2, timeout=30)
+
+    def outer(number: int) -> int:
+        if number < 2:
+            # All threads are at work when they get here.
+            both.wait()
+        return sum(run_all([partial(pow, number, power) for power in range(4)], control))
+
+    expected = [sum(number**power for power in range(4)) for number in range(6)]
+    ended: list[list[int]] = []
+    run = threading.Thread(
+        target=lambda: ended.append(run_all([partial(outer, number) for number in range(6)], control)), daemon=True
+    )
+    run.start()
+    run.join(timeout=60)
+    assert ended == [expected]

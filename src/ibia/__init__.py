@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ibia.errors import IbiaError, InputError, UnavailableError, ZeroProbabilityError
+from ibia.errors import IbiaError, InputError, RangeError, UnavailableError, ZeroProbabilityError
 from ibia.formats import read, read_evidence, write
 from ibia.model import Factor, Model, Variable
 
@@ -20,6 +20,7 @@ __all__ = [
     "IbiaError",
     "InputError",
     "Model",
+    "RangeError",
     "Result",
     "UnavailableError",
     "Variable",

@@ -1,8 +1,9 @@
 """Anytime: which bounds to try, within time and memory, and which answer to keep.
 
 A first answer comes soon, from a small bound and one order of the factors. Then the bound is raised while the next one
-is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. How an answer is
-computed, and what it costs, others know (``pipeline.py``, ``predict.py``).
+is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. What time remains
+goes to more alternatives at the last bound. How an answer is computed, and what it costs, others know (``pipeline.py``,
+``predict.py``).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ibia.control import Control, Stopped
+from ibia.errors import RangeError
 from ibia.limits import available_memory, resident_memory, size_in_words
 from ibia.predict import Prediction, Predictor
 from ibia.result import Attempt, Result
@@ -89,6 +91,7 @@ class Search:
         self._memory = control.memory
         self._attempts: list[Attempt] = []
         self._best: Result | None = None
+        self._out_of_range: RangeError | None = None
         self._reason = ""
 
     def run(self) -> Result:
@@ -96,6 +99,8 @@ class Search:
         with self._control.interruptible():
             self._search()
         if self._best is None:
+            if self._out_of_range is not None:
+                raise self._out_of_range
             if any(attempt.outcome == "out of memory" for attempt in self._attempts):
                 raise MemoryError
             raise Stopped(self._no_answer())
@@ -110,6 +115,9 @@ class Search:
             return
         while (following := self._next()) is not None:
             if not self._try(following) or goal.time_limit is None:
+                return
+        while (following := self._further()) is not None:
+            if not self._try(following):
                 return
 
     def _answer_asked(self, bound: float) -> None:
@@ -130,11 +138,15 @@ class Search:
         try:
             self._control.check()
             result = self._answer(predicted, self._best_in_words())
-            if self._best is None or _quality(result) <= _quality(self._best):
+            # The same alternatives and more are better, whatever they say.
+            more = predicted.alternatives > 0 and self._best is not None and self._best.bound == result.bound
+            if self._best is None or more or _quality(result) <= _quality(self._best):
                 self._best = result
             outcome = "answered"
         except MemoryError:
             outcome = "out of memory"
+        except RangeError as error:
+            outcome, self._out_of_range = "out of range", error
         finally:
             seconds = time.monotonic() - began
             self._attempts.append(
@@ -147,11 +159,14 @@ class Search:
                     outcome=outcome,
                     exact=result is not None and result.exact,
                     error_estimate=None if result is None else result.error.typical,
+                    alternatives=0 if result is None else result.alternatives,
                 )
             )
         if result is None:
-            return False
-        self._predictor.learn(predicted, seconds)
+            # Other steps may do.
+            return outcome == "out of range"
+        if not predicted.alternatives:
+            self._predictor.learn(predicted, seconds)
         return not result.exact
 
     def _ladder(self) -> list[float]:
@@ -226,6 +241,18 @@ class Search:
         self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
         return chosen
 
+    def _further(self) -> Prediction | None:
+        """Return the same bound with more alternatives, if there are more and there is time for them."""
+        last = self._attempts[-1]
+        same = [attempt for attempt in self._attempts if attempt.bound == last.bound and not attempt.quick]
+        if not same or last.alternatives <= 1 or (len(same) > 1 and last.alternatives == same[-2].alternatives):
+            return None
+        usual = self._predictor.predict(last.bound)
+        seconds = math.fsum(attempt.seconds for attempt in same) * usual.processes / last.alternatives
+        if _MARGIN * seconds > self._left():
+            return None
+        return replace(usual, seconds=seconds, alternatives=last.alternatives + usual.processes)
+
     def _affordable(self, predictions: list[Prediction], left: float) -> list[Prediction]:
         """Return the predictions that fit the memory and the time left."""
         margin = 1.0 if self._goal.time_limit is None else _MARGIN
@@ -256,6 +283,8 @@ class Search:
         reason = self._reason
         if last.outcome == "out of memory":
             reason = f"{last.bound:g} bits ran out of memory"
+        elif last.outcome == "out of range":
+            reason = f"with {last.bound:g} bits numbers vanished that are not zero"
         elif last.outcome == "stopped":
             reason = f"the run with {last.bound:g} bits was stopped"
         answers = sum(attempt.outcome == "answered" for attempt in self._attempts)

@@ -48,12 +48,12 @@ _SHOWN_STATES = 6
 _WRITING, _WRITING_STATE = 0.1, 5e-6
 # A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
 _PATIENCE, _RETRY = 0.1, 0.02
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.tables.memory", "ibia.tables.threads"})
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.tables.memory", "ibia.tables.threads"})
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 # Compiling everything takes about this many seconds.
-_COMPILING = 25
+_COMPILING = 15
 
 app = typer.Typer(
     name="ibia",
@@ -177,11 +177,12 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _compile_first()
 
     from ibia.limits import size_in_words
-    from ibia.pipeline import prepare_model
     from ibia.predict import Predictor, measure_speed
+    from ibia.prepare import prepare_components
+    from ibia.simplify import simplify
 
-    prepared = prepare_model(loaded, observed)
-    problems, simplified = prepared.problems, prepared.simplified
+    simplified = simplify(loaded, observed)
+    problems = prepare_components(simplified)
     predictor = Predictor(problems, measure_speed())
     width = predictor.width
     bounds = [bound for bound in _SHOWN_BOUNDS if bound < predictor.exact_bound] + [predictor.exact_bound]
@@ -226,6 +227,18 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _console().print(table)
 
 
+@app.command(
+    "bench",
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+def _bench(context: typer.Context) -> Any:
+    """Measure solvers on sets of models with known answers (ibia bench --help)."""
+    from ibia.bench.commands import app as bench
+
+    return typer.main.get_command(bench).main(context.args, prog_name="ibia bench", standalone_mode=False)
+
+
 @app.command("demo")
 def _demo() -> None:
     """Answer a question about an example that comes with the package."""
@@ -262,9 +275,7 @@ def _run(arguments: list[str], started: float) -> int:
     from ibia.errors import IbiaError
 
     try:
-        code = typer.main.get_command(app).main(
-            arguments, prog_name="ibia", standalone_mode=False, obj=started
-        )
+        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
     except _UsageProblem as problem:
         return _complain(problem.format_message(), BAD_USAGE)
     except MemoryError:
@@ -561,7 +572,9 @@ def _summary(result: Result, name: str) -> Table:
 
 def _attempt_in_words(attempt: Attempt) -> str:
     outcome = "" if attempt.outcome == "answered" else f", {attempt.outcome}"
-    how = ", one order" if attempt.quick else ""
+    how = (
+        ", one order" if attempt.quick else f", {attempt.alternatives} alternatives" if attempt.alternatives > 1 else ""
+    )
     times = f"{attempt.seconds:.2g} s (predicted {attempt.predicted_seconds:.2g})"
     return f"{attempt.bound:g} bits{how}: {times}{outcome}"
 

@@ -1,169 +1,191 @@
-"""Compilation: the first run on a machine takes longer, and should say so and use two cores.
+"""Compiled functions: their machine code is loaded from the cache, and made on the first run on a machine, all at once.
 
-Whether it is the first run is told from the compiler's own cache files, without loading the compiler. Run as a program,
-this compiles everything (``python -m ibia.compiled``), for instance when an image is built.
+The compiler does not even have to be loaded where there is machine code: that would take longer than most answers.
+Where machine code can be neither made nor loaded, the compiler itself serves, function by function. Run as a program,
+this makes what is missing (``python -m ibia.compiled``), for instance when an image is built.
 """
 
 from __future__ import annotations
 
-import gc
-import importlib
 import os
 import subprocess
 import sys
-import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["ENTRIES", "compile_kernels", "entry", "inside", "kernels_compiled", "part", "signature"]
+if TYPE_CHECKING:
+    from ibia.machine import Piece
+
+__all__ = [
+    "GROUPS",
+    "MODULES",
+    "compile_kernels",
+    "entry",
+    "inside",
+    "kernels_compiled",
+    "part",
+    "use_compiler",
+    "with_compiler",
+]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_SOURCE = Path(__file__).parent / "tables" / "kernels.py"
-_BACKWARDS = "--backwards"
+# The modules with compiled functions, the longest to compile first; one that calls another's comes after it.
+GROUPS = (
+    ("ibia.tables.contract", "ibia.forest.propagate"),
+    ("ibia.tables.blocks",),
+    ("ibia.tables.kernels",),
+    ("ibia.forest.elimination",),
+    ("ibia.simplify.structure",),
+    ("ibia.simplify.shape",),
+    ("ibia.simplify.merge",),
+    ("ibia.forest.triangulate",),
+    ("ibia.forest.layout",),
+    ("ibia.simplify.working",),
+    ("ibia.simplify.support",),
+    ("ibia.simplify.components",),
+)
+MODULES = tuple(chain.from_iterable(GROUPS))
+# Each process takes a second to start, and does again what others do too.
+_PROCESSES = 4
 
-# The compiled functions that are called from outside, by module; what they call is compiled with them.
-ENTRIES = {
-    "ibia.simplify.structure": ("_children", "_ranks"),
-    "ibia.simplify.working": ("_restrict",),
-    "ibia.simplify.support": ("_possible_states",),
-    "ibia.simplify.shape": ("_split_all",),
-    "ibia.simplify.components": ("_components",),
-    "ibia.simplify.merge": ("_group", "_merge"),
-    "ibia.forest.elimination": ("eliminate", "missing_edges"),
-    "ibia.forest.triangulate": ("_graph", "maximal_cliques"),
-    "ibia.forest.layout": ("lay_out", "assign_readings"),
-    "ibia.tables.kernels": (
-        "marginalise",
-        "multiply_in",
-        "multiply_to",
-        "gather",
-        "divide_in",
-        "divide_or_keep_in",
-        "blend_in",
-        "scale_in",
-        "total",
-        "entropy",
-        "entropy_without",
-        "largest_difference",
-    ),
-    "ibia.tables.contract": ("merge_inputs", "contract_logarithms", "_chunk_axes"),
-    "ibia.forest.propagate": ("vanished", "rows_of", "finish", "propagate"),
-}
+# Machine code that was found or made, and whether functions are compiled in this process instead (None: not known yet).
+_pieces: dict[str, Piece] = {}
+_compiling: bool | None = None
+_lasting = True
 
 
-def entry(**options: Any) -> Callable[[Function], Function]:
-    """Return the decorator of a compiled function that is called from outside and kept in the cache."""
-    return _decorator(cache=True, **options)
+def entry(symbol: str = "", **options: Any) -> Callable[[Function], Function]:
+    """Return the decorator of a compiled function that is called from Python.
+
+    Parameters
+    ----------
+    symbol
+        By what name the compiled functions of other modules call it, if they do without compiling it themselves.
+    """
+
+    def decorate(function: Function) -> Function:
+        if with_compiler():
+            return _dispatcher(function, symbol, cache=_lasting, **options)
+        return _loaded(function.__module__)[function.__name__]  # type: ignore[return-value]
+
+    return decorate
 
 
 def part(**options: Any) -> Callable[[Function], Function]:
-    """Return the decorator of a function that only compiled ones call: no wrapper, and no file of its own."""
-    return _decorator(no_cpython_wrapper=True, **options)
+    """Return the decorator of a function that only compiled ones call."""
+    return _only_compiled(no_cpython_wrapper=True, **options)
 
 
 def inside(**options: Any) -> Callable[[Function], Function]:
     """Return the decorator of a function that is put in the place of its calls, which compiles faster than a call."""
-    return _decorator(inline="always", **options)
+    return _only_compiled(inline="always", **options)
 
 
-def _decorator(**options: Any) -> Callable[[Function], Function]:
-    import numba
+def _only_compiled(**options: Any) -> Callable[[Function], Function]:
+    def decorate(function: Function) -> Function:
+        return _dispatcher(function, **options) if with_compiler() else function
 
-    decorate: Any = numba.njit
-    return decorate(error_model="numpy", nogil=True, no_cfunc_wrapper=True, **options)  # type: ignore[no-any-return]
+    return decorate
+
+
+def _dispatcher(function: Function, symbol: str = "", **options: Any) -> Function:
+    from ibia.compiling import dispatcher
+
+    return dispatcher(function, symbol, options)  # type: ignore[no-any-return]
+
+
+def use_compiler(lasting: bool) -> None:
+    """Let functions be compiled in this process, not loaded.
+
+    Parameters
+    ----------
+    lasting
+        Whether the compiler is to keep its results in its own cache.
+    """
+    global _compiling, _lasting
+    _compiling, _lasting = True, lasting
+
+
+def with_compiler() -> bool:
+    """Tell whether functions are compiled in this process; if not, there is machine code of all of them."""
+    if _compiling is None:
+        _decide()
+    return bool(_compiling)
+
+
+def _decide() -> None:
+    global _compiling
+    from ibia.machine import Unloadable, prepare
+
+    try:
+        if not kernels_compiled():
+            compile_kernels()
+        prepare(_pieces[module] for module in MODULES)
+        _compiling = False
+    except (KeyError, OSError, Unloadable):
+        use_compiler(lasting=True)
+
+
+@cache
+def _loaded(module: str) -> dict[str, Callable[..., Any]]:
+    from ibia.machine import load
+
+    return load(_pieces[module], module)
+
+
+def kernels_compiled(*others: Path) -> bool:
+    """Tell whether there is machine code of all functions as they are now, in the usual folders or in others."""
+    from ibia.pieces import find_piece
+
+    for module in MODULES:
+        if module not in _pieces:
+            piece = find_piece(module, MODULES, *others)
+            if piece is not None:
+                _pieces[module] = piece
+    return len(_pieces) == len(MODULES)
 
 
 def compile_kernels() -> None:
-    """Compile everything that is not in the compiler's cache yet, in two processes.
+    """Make the machine code that is missing, in several processes; each takes what no other one has taken.
 
-    The other one starts from the end; each finds in the cache what the other one has done. If it fails, or the cache
-    cannot be written to, that costs time and nothing else.
+    If that fails, it costs time and nothing else.
     """
-    command = [sys.executable, "-m", "ibia.compiled", _BACKWARDS]
-    nothing = subprocess.DEVNULL
-    try:
-        other = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
-    except OSError:
-        _compile(ENTRIES)
-        return
-    try:
-        _compile(ENTRIES)
-    finally:
-        other.kill()
-        other.wait()
+    errors = None if os.environ.get("IBIA_TRACEBACK") else subprocess.DEVNULL
+    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    workers: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory(prefix="ibia-") as folder:
+        try:
+            for _ in range(min(_PROCESSES, max(2, _cores()))):
+                workers.append(
+                    subprocess.Popen(
+                        [sys.executable, "-m", "ibia.compiling", folder],
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=errors,
+                        env={**os.environ, "PYTHONPATH": path},
+                    )
+                )
+            for worker in workers:
+                worker.wait()
+        except OSError:
+            # No further processes: those there are do all.
+            for worker in workers:
+                worker.wait()
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
+        kernels_compiled(Path(folder))
 
 
-def _compile(modules: Iterable[str], step: int = 1) -> None:
-    with _without_collection():
-        for module in modules:
-            for name in ENTRIES[module][::step]:
-                function = getattr(importlib.import_module(module), name)
-                function.compile(signature(function.py_func))
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Spare the compiler the collection of garbage: it makes a great many objects, and needs most of them."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()
-
-
-def signature(function: Any) -> tuple[Any, ...]:
-    """Return the compiler's types of the arguments of a function, out of its annotations."""
-    hints = typing.get_type_hints(function)
-    hints.pop("return", None)
-    return tuple(_type(hint) for hint in hints.values())
-
-
-def _type(hint: Any) -> Any:
-    from numba import types
-
-    if hasattr(hint, "_fields"):
-        hints = typing.get_type_hints(hint)
-        return types.BaseTuple.from_types([_type(hints[field]) for field in hint._fields], hint)  # type: ignore[no-untyped-call]
-    plain = {int: types.int64, float: types.float64, bool: types.boolean}
-    if hint in plain:
-        return plain[hint]
-    shape, element = typing.get_args(hint)
-    (kind,) = typing.get_args(element)
-    matrix = shape == tuple[int, int]
-    return types.Array(getattr(types, kind.__name__.strip("_")), 2 if matrix else 1, "C")
-
-
-def kernels_compiled(environment: Mapping[str, str] = os.environ, source: Path = _SOURCE) -> bool:
-    """Tell whether compiled kernels of this version of the program lie where the compiler looks for them."""
-    version = f"py{sys.version_info.major}{sys.version_info.minor}"
-    try:
-        written = source.stat().st_mtime
-        return any(
-            index.stat().st_mtime >= written
-            for folder in _folders(environment, source)
-            for index in folder.glob(f"{source.stem}.*.{version}.nbi")
-        )
-    except OSError:
-        # What cannot be looked at is not worth a word.
-        return True
-
-
-def _folders(environment: Mapping[str, str], source: Path) -> list[Path]:
-    """Return the folders that may hold the cache: next to the source, or one of its own below a common one."""
-    chosen = environment.get("NUMBA_CACHE_DIR")
-    home = environment.get("XDG_CACHE_HOME") or Path(environment.get("HOME", "/")) / ".cache"
-    common = Path(chosen) if chosen else Path(home) / "numba"
-    folders = [] if chosen else [source.parent / "__pycache__"]
-    return folders + sorted(common.glob(f"{source.parent.name}_*"))
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":
-    if _BACKWARDS in sys.argv:
-        _compile(reversed(ENTRIES), -1)
-    else:
-        compile_kernels()
+    compile_kernels()

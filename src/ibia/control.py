@@ -6,7 +6,6 @@ The engine calls `check` between operations on tables, so a run ends soon after 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,9 +29,7 @@ class Control:
     memory
         Bytes of resident memory the process may reach.
     threads
-        Cores that the work is spread over. Answers do not depend on it.
-    together
-        Whether there is memory for whole computations side by side, not only for parts of one.
+        Cores that operations on large tables are spread over; it may change at any time. Answers do not depend on it.
     stopping
         Set to stop at the next check.
     """
@@ -40,11 +37,8 @@ class Control:
     deadline: float = math.inf
     memory: float = math.inf
     threads: int = 1
-    together: bool = False
     stopping: bool = False
     _interruptible: bool = field(default=False, repr=False)
-    _working: int = field(default=1, repr=False)
-    _counting: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def check(self) -> None:
         """Raise `Stopped` when the run has to end."""
@@ -55,23 +49,6 @@ class Control:
     def late(self) -> bool:
         """Whether the time is up."""
         return self.deadline < math.inf and time.monotonic() >= self.deadline
-
-    def hire(self, wanted: int) -> int:
-        """Take up to `wanted` threads that are not at work, and return how many there were."""
-        with self._counting:
-            hired = max(min(wanted, self.threads - self._working), 0)
-            self._working += hired
-        return hired
-
-    def dismiss(self) -> None:
-        """Note that a thread has ended its work, or waits for others."""
-        with self._counting:
-            self._working -= 1
-
-    def resume(self) -> None:
-        """Note that a thread that waited goes on."""
-        with self._counting:
-            self._working += 1
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

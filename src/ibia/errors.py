@@ -3,7 +3,7 @@
 Each message is a sentence a user can act on. This module knows nothing of models, files or algorithms.
 """
 
-__all__ = ["IbiaError", "InputError", "UnavailableError", "ZeroProbabilityError"]
+__all__ = ["IbiaError", "InputError", "RangeError", "UnavailableError", "ZeroProbabilityError"]
 
 
 class IbiaError(Exception):
@@ -16,6 +16,10 @@ class InputError(IbiaError, ValueError):
 
 class ZeroProbabilityError(InputError):
     """The evidence, or the model as written, has probability zero, so there is no posterior."""
+
+
+class RangeError(IbiaError, ArithmeticError):
+    """Numbers of a model are too many orders of magnitude apart for what was asked."""
 
 
 class UnavailableError(IbiaError):

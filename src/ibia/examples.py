@@ -5,6 +5,8 @@ Each is made by a function, the same for the same arguments. This module knows n
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -60,7 +62,9 @@ def chain(length: int, states: int = 3, seed: int = 0) -> Model:
     )
 
 
-def grid(rows: int, columns: int, coupling: float = 1.0, field: float = 0.3, seed: int = 0) -> Model:
+def grid(
+    rows: int, columns: int, coupling: float = 1.0, field: float = 0.3, seed: int = 0, *, attractive: bool = False
+) -> Model:
     """Return an Ising model on a grid: spins that want to be like their neighbours, or unlike them.
 
     Parameters
@@ -73,6 +77,8 @@ def grid(rows: int, columns: int, coupling: float = 1.0, field: float = 0.3, see
         Each spin s has a factor exp(f s) with f uniform in ±field.
     seed
         Of the random couplings and fields.
+    attractive
+        Whether all neighbours want to be alike: then c is uniform from 0 to coupling.
     """
     _check_sizes(rows=rows, columns=columns)
     random = np.random.default_rng(seed)
@@ -84,7 +90,7 @@ def grid(rows: int, columns: int, coupling: float = 1.0, field: float = 0.3, see
     # Spin by spin, to the right before down: the seeds of published figures count on it.
     pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     fields = random.uniform(-field, field, size=numbers.size)
-    strengths = random.uniform(-coupling, coupling, size=len(pairs))
+    strengths = random.uniform(0.0 if attractive else -coupling, coupling, size=len(pairs))
     factors = _factors(numbers.reshape(-1, 1), np.exp(fields[:, None] * spins))
     factors += _factors(pairs, np.exp(strengths[:, None] * np.outer(spins, spins).ravel()))
     variables = [
@@ -116,7 +122,9 @@ def tree(size: int, states: int = 3, seed: int = 0) -> Model:
     return Model(tuple(variables), tuple(factors), kind="bayes", name=f"tree of {size}")
 
 
-def clique_chain(size: int, width: int = 8, seed: int = 0) -> Model:
+def clique_chain(
+    size: int, width: int = 8, seed: int = 0, *, together: int | None = None, coupling: float = 1.0
+) -> Model:
     """Return a Markov network of binary variables in a row, cut into cliques that overlap by half.
 
     Parameters
@@ -124,17 +132,24 @@ def clique_chain(size: int, width: int = 8, seed: int = 0) -> Model:
     size
         Number of variables, named place_0, place_1, ...
     width
-        Number of variables in a clique; each clique has a factor without any structure.
+        Number of variables in a clique.
     seed
         Of the random tables.
+    together
+        Number of variables in a factor: each choice of so many of a clique has one. None: one for the whole clique.
+    coupling
+        Entries of the tables are exp(c) with c uniform in ±coupling.
     """
-    _check_sizes(size=size, width=width)
+    _check_sizes(size=size, width=width, together=1 if together is None else together)
     width = min(width, size)
     # The last clique is moved forward to end where the row ends.
     firsts = np.unique(np.append(np.arange(0, size - width + 1, max(1, width // 2)), size - width))
-    tables = np.exp(np.random.default_rng(seed).uniform(-1.0, 1.0, size=(firsts.size, 2**width)))
+    chosen = np.array(list(combinations(range(width), min(together or width, width))))
+    # What lies in the overlap of two cliques counts once.
+    scopes = np.unique((firsts[:, None, None] + chosen).reshape(-1, chosen.shape[1]), axis=0)
+    tables = np.exp(np.random.default_rng(seed).uniform(-coupling, coupling, size=(len(scopes), 2 ** scopes.shape[1])))
     variables = [Variable(f"place_{number}", 2) for number in range(size)]
-    factors = _factors(firsts[:, None] + np.arange(width), tables)
+    factors = _factors(scopes, tables)
     return Model(tuple(variables), tuple(factors), kind="markov", name=f"chain of {size} in cliques of {width}")
 
 

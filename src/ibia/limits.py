@@ -16,6 +16,7 @@ from pathlib import Path
 from ibia.errors import InputError
 
 __all__ = [
+    "WORKER_MEMORY",
     "available_memory",
     "check_memory_limit",
     "check_threads",
@@ -35,6 +36,8 @@ _UNITS.update({f"{letter}ib": 1024**power for power, letter in enumerate("kmgt",
 _UNITS.update({"b": 1, "bytes": 1, **{letter: 1000**power for power, letter in enumerate("kmgt", start=1)}})
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([a-z]*)\s*", re.IGNORECASE)
 
+# Bytes that a process of its own takes before it has made any table: the interpreter and the compiled code.
+WORKER_MEMORY = 2e8
 # The interpreter and the compiled kernels alone take about this much.
 _LEAST_MEMORY = 2**24
 

@@ -2,40 +2,42 @@
 
 ``infer`` is the one call of the package (a module of that name would hide it). A model is simplified and laid out once
 (`Prepared`) and then answered at one bound or at several (``anytime.py``). Each connected component is solved on its
-own (``portfolio.py``) and the answers are put together.
+own (``portfolio.py``), several side by side (``schedule.py``), and the answers are put together.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
-from ibia.errors import InputError, ZeroProbabilityError
+from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
 from ibia.model import Model, Variable, check_evidence
-from ibia.portfolio import Backward, Solved, solve
+from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
 from ibia.predict import Prediction, Predictor, measure_speed
-from ibia.prepare import Problem, prepare
+from ibia.prepare import Problem, prepare_components
 from ibia.result import Result, StepFigures
+from ibia.schedule import Schedule
 from ibia.sequence import Settings
 from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
-from ibia.threads import run_all
+from ibia.workers import Workers
 
-__all__ = ["UPDATES", "Choices", "Prepared", "infer", "prepare_model"]
+__all__ = ["UPDATES", "Choices", "Prepared", "Run", "infer", "prepare_model"]
 
 UPDATES = ("sweeps", "links")
 
@@ -45,13 +47,10 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
-
-# Components and alternatives are worked on side by side where they should not need more memory than this (bytes), and
-# have tables of at least so many bits: with smaller ones most of the work is Python's, which does one thing at a time.
-_TOGETHER_MEMORY = 2.0**32
-_TOGETHER_BITS = 19.0
-
-Progress = Callable[[str, int, int], None]
+_OUT_OF_RANGE = (
+    "The tables hold numbers so far apart that products of them vanish, although none of them is zero: with {:g} bits "
+    "there is no answer; another bound may help."
+)
 
 
 def infer(
@@ -89,7 +88,8 @@ def infer(
     memory_limit
         Bytes of memory the process may reach; a bound that is predicted to need more is lowered.
     threads
-        Cores that large tables are spread over; None: all there are. Answers do not depend on it.
+        Cores to use; None: all there are. Large tables are spread over them, and in long runs other processes work
+        beside this one. Answers do not depend on it.
     reduce
         After each step cliques are reduced to bound − reduce bits; ``"demand"``: only where the next factor needs it.
     loss
@@ -135,29 +135,37 @@ def infer(
     prepared: list[Prepared] = []
     with control.interruptible():
         prepared.append(
-            prepare_model(
-                model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None
-            )
+            prepare_model(model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None)
         )
     if not prepared:
         reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
         raise Stopped(f"{reason}; the model was still being prepared")
     ready = prepared[0]
 
-    def answer(predicted: Prediction, best: str) -> Result:
-        enough_memory = 2.0 * predicted.bytes <= min(_TOGETHER_MEMORY, 0.5 * control.memory)
-        control.together = enough_memory and predicted.bound >= _TOGETHER_BITS
-        return ready.answer(predicted.bound, choices, _labelled(progress, predicted.bound, best), quick=predicted.quick)
+    workers = Workers(control)
 
-    alternatives = order == "auto" and update == "sweeps"
+    runs: list[Run] = []
+
+    def answer(predicted: Prediction, best: str) -> Result:
+        workers.engage(predicted.processes - 1)
+        if not (predicted.alternatives and runs[0].bound == predicted.bound):
+            runs[:] = [Run(ready, predicted.bound, choices, quick=predicted.quick)]
+        return runs[0].answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
+
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
         speed = replace(speed, waiting=waiting)
-    predictor = Predictor(ready.problems, speed, alternatives)
+    alternatives = order == "auto" and update == "sweeps"
+    # Links are the paper's way, and left as it is.
+    processes = control.threads if update == "sweeps" else 1
+    predictor = Predictor(ready.problems, speed, alternatives, processes, control.memory)
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
-    result = Search(answer, predictor, goal, control).run()
+    try:
+        result = Search(answer, predictor, goal, control).run()
+    finally:
+        workers.leave()
     return replace(result, seconds=time.monotonic() - started)
 
 
@@ -250,43 +258,17 @@ class Prepared:
     control: Control
 
     def answer(
-        self, bound: float, choices: Choices, progress: Progress | None = None, *, quick: bool = False
+        self,
+        bound: float,
+        choices: Choices,
+        progress: Progress | None = None,
+        *,
+        quick: bool = False,
     ) -> Result:
-        """Return the answer at a bound.
+        """Return the answer at a bound (see `Run`)."""
+        return Run(self, bound, choices, quick=quick).answer(progress)
 
-        Parameters
-        ----------
-        quick
-            Try only one order of the factors, with one backward sweep.
-        """
-        started = time.monotonic()
-        settings = choices.settings(bound)
-        order, sweeps = choices.order, choices.sweeps
-        if quick:
-            order, sweeps = _QUICK_ORDER if order == "auto" else order, 1
-        backward = Backward(choices.update, sweeps, choices.threshold)
-
-        def report(label: str, done: int, total: int) -> None:
-            self.control.check()
-            if progress is not None:
-                progress(label, done, total)
-
-        def solve_one(problem: Problem) -> Solved:
-            self.control.check()
-            # One that fits is solved at a stroke: without a listener there is nothing to report.
-            listener = None if progress is None and problem.width <= bound else report
-            return solve(problem, settings, order, backward, listener)
-
-        try:
-            if self.control.together:
-                solved = run_all([partial(solve_one, problem) for problem in self.problems], self.control)
-            else:
-                solved = [solve_one(problem) for problem in self.problems]
-        except ZeroMassError:
-            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
-        return self._assemble(solved, settings.bound, time.monotonic() - started)
-
-    def _assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
+    def assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
         """Put the answers of the components together."""
         model = self.model
         values: dict[int, NDArray[np.float64]] = {}
@@ -305,6 +287,7 @@ class Prepared:
         remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
         unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
         first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
+        spread = max((outcome.spread for outcome in solved), default=0.0)
         return Result(
             model=model,
             evidence=self.evidence,
@@ -316,11 +299,81 @@ class Prepared:
             inconsistency=remaining,
             first_inconsistency=first,
             disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
+            spread=spread,
+            alternatives=max((outcome.tried for outcome in solved if not outcome.exact), default=1),
             error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
             steps=tuple(figures),
             orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
             seconds=seconds,
         )
+
+
+class Run:
+    """A prepared model at one bound: answered, and answered again with more alternatives if there is time.
+
+    Parameters
+    ----------
+    quick
+        Try only one order of the factors, with one backward sweep.
+    """
+
+    def __init__(self, prepared: Prepared, bound: float, choices: Choices, *, quick: bool = False) -> None:
+        self.bound = bound
+        self._prepared = prepared
+        self._control = prepared.control
+        self._settings = choices.settings(bound)
+        self._order, self._sweeps, self._threshold = choices.order, choices.sweeps, choices.threshold
+        if quick:
+            self._order, self._sweeps = _QUICK_ORDER if choices.order == "auto" else choices.order, 1
+        self._by_links = choices.update == "links"
+        self._alone: list[Solved | None] = []
+        self._portfolios: list[Portfolio] = []
+
+    def answer(self, progress: Progress | None = None, workers: Workers | None = None, alternatives: int = 0) -> Result:
+        """Return the answer.
+
+        Parameters
+        ----------
+        workers
+            Processes that help.
+        alternatives
+            Try at least so many for each component that does not fit, if there are so many.
+        """
+        started = time.monotonic()
+
+        def report(label: str, done: int, total: int) -> None:
+            self._control.check()
+            if progress is not None:
+                progress(label, done, total)
+
+        try:
+            if not self._alone:
+                self._begin(report, progress is not None)
+            for portfolio in self._portfolios:
+                portfolio.ask_for(alternatives)
+            schedule = Schedule(self._portfolios, self._sweeps, self._control, report)
+            others = iter(schedule.run(workers or Workers(self._control)))
+        except ZeroMassError:
+            if all(problem.positive for problem in self._prepared.problems):
+                raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
+            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+        solved = [next(others) if outcome is None else outcome for outcome in self._alone]
+        return self._prepared.assemble(solved, self._settings.bound, time.monotonic() - started)
+
+    def _begin(self, report: Progress, listening: bool) -> None:
+        """Solve the components of which there is one way to be solved, and list the alternatives of the others."""
+        alone: list[Solved | None] = []
+        for problem in self._prepared.problems:
+            self._control.check()
+            if fits(problem, self.bound):
+                # It is solved at a stroke: without a listener there is nothing to report.
+                alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
+            elif self._by_links:
+                alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
+            else:
+                alone.append(None)
+                self._portfolios.append(Portfolio(problem, self._settings, self._order))
+        self._alone = alone
 
 
 def prepare_model(
@@ -329,8 +382,4 @@ def prepare_model(
     """Simplify a model with its evidence and lay out its components, for one bound or (None) for any."""
     control = Control() if control is None else control
     simplified = simplify(model, evidence)
-    problems = []
-    for component in simplified.components:
-        control.check()
-        problems.append(prepare(component, simplified, control=control, bound=bound))
-    return Prepared(model, evidence, simplified, tuple(problems), control)
+    return Prepared(model, evidence, simplified, prepare_components(simplified, control, bound), control)

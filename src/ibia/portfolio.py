@@ -1,43 +1,43 @@
-"""The portfolio: solve one component by the best of a few alternatives.
+"""The portfolio: which alternatives of a component are tried, and which of them make its answer.
 
 How a component is cut into steps (the order of its factors, how far cliques are reduced) decides the error, and nobody
-can tell beforehand which way is best. After one backward sweep one can: ways whose neighbouring steps agree worse than
-those of the best are dropped, the others are finished, and the mean of their answers is taken. How many are tried
-depends on what they cost, counted in table entries, so that the same input always gives the same answer.
+can tell beforehand which way is best. After one backward sweep one can: ways that lost more, or whose neighbouring
+steps agree worse, than those of the best are dropped, the others are finished, and the mean of their answers is taken.
+How far all that were tried are from it tells how far off it may be. How many are tried depends on what they cost,
+counted in table entries, so that the same input always gives the same answer.
+
+Alternatives may be run side by side and end in any order (``schedule.py``). What counts is decided as if they had come
+one after the other; what turns out not to count was done in vain.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.alternative import Alternative, Progress, Solved, barren, nothing_lost, run_forward, solved
 from ibia.backward.links import update_by_links
-from ibia.backward.posterior import Posterior
-from ibia.backward.sweeps import Sweeper
 from ibia.exact import solve_exactly
 from ibia.prepare import Problem
-from ibia.result import StepFigures
-from ibia.sequence import Settings, Step, forward
+from ibia.sequence import Settings
 from ibia.steps.order import ORDERS
-from ibia.threads import run_all
 
-__all__ = ["Backward", "Solved", "solve"]
+__all__ = ["Portfolio", "fits", "solve_by_links", "solve_whole"]
 
-Progress = Callable[[str, int, int], None]
+Marginals = dict[int, NDArray[np.float64]]
 
 # Alternatives are tried until they have cost this many table entries, but a few at least (docs/decisions.md).
 _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
-# Alternatives whose steps disagree more than so many times as much as those of the best are dropped.
-_WORTH_FINISHING = 1.5
+# An alternative seems to be off by as much as its neighbouring steps disagree, and by this part of its loss.
+_LOSS_PART = 0.01
+# Alternatives that seem to be off by more than so many times as much as the best are dropped.
+_WORTH_FINISHING = 1.2
 # Below this, probabilities are as good as zero.
 _NEGLIGIBLE = 1e-300
 # Once they have cost this many table entries, only the best of the further ones is finished.
@@ -45,175 +45,234 @@ _AVERAGED = 2.0**27
 _EPSILON = 1e-9
 
 
-@dataclass(frozen=True)
-class Backward:
-    """The backward pass: which update, at most how many sweeps, and the threshold for links."""
-
-    update: str = "sweeps"
-    sweeps: int = 6
-    threshold: float = 1e-3
+def fits(problem: Problem, bound: float) -> bool:
+    """Tell whether a component fits the bound as a whole."""
+    return problem.width <= bound + _EPSILON
 
 
-@dataclass(frozen=True)
-class Solved:
-    """A component's answer, without the tables behind it.
+def solve_whole(problem: Problem, settings: Settings, order: str, progress: Progress | None) -> Solved:
+    """Return the answer of a component that fits the bound."""
+    posterior, figures = solve_exactly(problem, settings.check)
+    if progress is not None:
+        progress("exact", len(problem.factors), len(problem.factors))
+    return Solved(posterior, True, 0.0, order, (figures,))
+
+
+def solve_by_links(
+    problem: Problem, settings: Settings, order: str, threshold: float, progress: Progress | None
+) -> Solved:
+    """Return the answer of a component by the paper's belief update: one order of the factors, and no sweeps."""
+    name = _usual_order(problem) if order == "auto" else order
+    steps = run_forward(problem, Alternative(name, 0, settings), progress)
+    posterior = update_by_links(problem, steps, threshold, barren(problem, name))
+    # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
+    return solved(posterior, steps, name, nothing_lost(steps) and len(steps) == 1)
+
+
+@dataclass
+class _Entry:
+    """What is known of an alternative so far.
 
     Attributes
     ----------
-    exact
-        Whether no lossy operation was made.
-    loss
-        Nats lost by local marginalisation.
-    order
-        The order of the factors that was kept.
+    taken
+        Whether somebody runs it, or has.
+    work, exact
+        Table entries of all its steps, and whether nothing was lost: known after the forward pass.
+    first
+        The answer after the first backward sweep.
+    answer
+        The answer when it is finished.
+    error
+        What went wrong; that counts if the alternative does.
     """
 
-    posterior: Posterior
-    exact: bool
-    loss: float
-    order: str
-    steps: tuple[StepFigures, ...]
+    alternative: Alternative
+    taken: bool = False
+    work: float | None = None
+    exact: bool = False
+    first: Solved | None = None
+    answer: Solved | None = None
+    error: Exception | None = None
+
+    @property
+    def seems_off(self) -> float:
+        """How far off it seems to be after its first backward sweep (infinity: there was none)."""
+        return math.inf if self.first is None else _seems_off(self.first)
 
 
-def solve(
-    problem: Problem,
-    settings: Settings,
-    order: str,
-    backward: Backward,
-    progress: Progress | None = None,
-) -> Solved:
-    """Return the marginals and log Z of one component.
+class Portfolio:
+    """The alternatives of one component, in their order, and what is known of them.
 
     Parameters
     ----------
     order
         Name of an order, or ``"auto"``: try several.
-    progress
-        Called with the order being tried, and how many factors of how many are placed.
-    """
-    if problem.width <= settings.bound + _EPSILON:
-        whole, figures = solve_exactly(problem, settings.check)
-        if progress is not None:
-            progress("exact", len(problem.factors), len(problem.factors))
-        return Solved(whole, True, 0.0, order, (figures,))
-    if backward.update == "links":
-        name = _usual_order(problem) if order == "auto" else order
-        steps = _run(problem, _Alternative(name, 0, settings), progress)
-        posterior = update_by_links(problem, steps, backward.threshold, _barren(problem, name))
-        # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
-        return _solved(posterior, steps, name, _nothing_lost(steps) and len(steps) == 1)
-    return _best_of(problem, settings, _alternatives(problem, settings, order), backward.sweeps, progress)
-
-
-class _Alternative(NamedTuple):
-    """A way to cut a component into steps: order of the factors, variant of the elimination order behind it."""
-
-    order: str
-    variant: int
-    settings: Settings
-
-
-class _Tried(NamedTuple):
-    """An alternative after one backward sweep.
-
-    Attributes
-    ----------
-    first
-        How much neighbouring steps disagree (infinity: too much).
-    work
-        Table entries of all steps.
     """
 
-    sweeper: Sweeper
-    order: str
-    first: float
-    work: float
-    exact: bool
+    def __init__(self, problem: Problem, settings: Settings, order: str) -> None:
+        self.problem = problem
+        self._entries = [_Entry(alternative) for alternative in _alternatives(problem, settings, order)]
+        self._answer: Solved | None = None
+        self._fewest = _FEWEST
 
-    def finish(self, sweeps: int) -> Solved:
-        """Make the further sweeps."""
-        return _solved(self.sweeper.run(sweeps), self.sweeper.steps, self.order, self.exact)
+    def ask_for(self, alternatives: int) -> None:
+        """Have at least so many alternatives tried, if there are so many."""
+        if alternatives <= self._fewest:
+            return
+        for number, entry in enumerate(self._entries):
+            # What did not count was given up somewhere, and its tables are gone.
+            if entry.answer is None and not self._counts(number):
+                self.give_back(number)
+        self._fewest = alternatives
+        self._answer = None
 
+    def take(self) -> int | None:
+        """Return the number of an alternative to be run now, if there is one that seems to be needed."""
+        for number, entry in enumerate(self._entries):
+            if not entry.taken:
+                if not self.needed(number) or not self._likely(number):
+                    return None
+                entry.taken = True
+                return number
+        return None
 
-def _best_of(
-    problem: Problem,
-    settings: Settings,
-    alternatives: Iterator[_Alternative],
-    sweeps: int,
-    progress: Progress | None,
-) -> Solved:
-    """Try alternatives and return the mean of the good ones.
+    def alternative(self, number: int) -> Alternative:
+        """Return the alternative of that number."""
+        return self._entries[number].alternative
 
-    Several are tried side by side, where threads and memory allow; which ones count is decided in their order, as if
-    they had been tried one after the other.
-    """
-    control = problem.space.control
-    answers: list[Solved] = []
-    waiting: _Tried | None = None
-    least, work, number = math.inf, 0.0, 0
-    together = min(control.threads, _FEWEST) if control.together else 1
-    while batch := list(islice(alternatives, together)):
-        # Only one reports: two that take turns would tell nothing.
-        reports = [progress] + [None] * (len(batch) - 1)
-        tried = run_all(
-            [
-                partial(_try, problem, alternative, settings.bound, _WORTH_FINISHING * least, report)
-                for alternative, report in zip(batch, reports, strict=True)
-            ],
-            control,
-        )
-        worth_finishing: list[_Tried] = []
-        for attempt in tried:
-            if number >= _FEWEST and work > _WORK:
+    def give_back(self, number: int) -> None:
+        """Note that nobody runs an alternative any more, and that what was done for it is lost."""
+        self._entries[number] = _Entry(self._entries[number].alternative)
+
+    def note_forward(self, number: int, work: float, exact: bool) -> None:
+        """Note what the forward pass has shown."""
+        self._entries[number].work, self._entries[number].exact = work, exact
+
+    def note_first(self, number: int, answer: Solved) -> None:
+        """Note the answer of an alternative after its first backward sweep."""
+        self._entries[number].first = answer
+
+    def note_answer(self, number: int, answer: Solved) -> None:
+        """Note the answer of an alternative."""
+        self._entries[number].answer = answer
+
+    def note_error(self, number: int, error: Exception) -> None:
+        """Note that an alternative has failed."""
+        self._entries[number].error = error
+
+    def needed(self, number: int) -> bool:
+        """Tell whether an alternative may count, as far as is known."""
+        return self._counts(number) is not False
+
+    def worth_finishing(self, number: int) -> bool | None:
+        """Tell whether an alternative after its first sweep is to be finished; None: that depends on others."""
+        entry = self._entries[number]
+        assert entry.first is not None
+        if entry.exact:
+            return self.needed(number)
+        # Of later ones it is not known whether they count.
+        least = min((earlier.seems_off for earlier in self._entries[:number]), default=math.inf)
+        if not self.needed(number) or entry.seems_off > _WORTH_FINISHING * least:
+            return False
+        chosen = self._chosen()
+        if chosen is not None:
+            return number in chosen
+        # Of expensive ones only the best is finished, so it has to be known first which one that is.
+        work = math.fsum(earlier.work or 0.0 for earlier in self._entries[: number + 1])
+        return True if work <= _AVERAGED else None
+
+    def answer(self) -> Solved | None:
+        """Return the component's answer, once all that counts is known; raise what went wrong with what counts."""
+        for number, entry in enumerate(self._entries):
+            if entry.error is not None and self._counts(number):
+                raise entry.error
+        chosen = self._chosen() if self._answer is None else None
+        if chosen is not None:
+            answers = {number: self._entries[number].answer for number in chosen}
+            known = [answer for answer in answers.values() if answer is not None]
+            if len(known) == len(answers):
+                self._answer = _combined(known, self._dropped(chosen))
+        return self._answer
+
+    def _dropped(self, chosen: Sequence[int]) -> list[Solved]:
+        """Return what is known of the alternatives that count, but are not among the chosen ones."""
+        return [
+            entry.first
+            for number, entry in enumerate(self._entries)
+            if entry.first is not None and number not in chosen and self._counts(number)
+        ]
+
+    def _counts(self, number: int) -> bool | None:
+        """Tell whether an alternative counts; None: not known yet."""
+        before = self._entries[:number]
+        if any(entry.exact for entry in before):
+            return False
+        if number >= self._fewest and math.fsum(entry.work or 0.0 for entry in before) > _WORK:
+            return False
+        return None if any(entry.work is None for entry in before) else True
+
+    def _likely(self, number: int) -> bool:
+        """Tell whether an alternative will count if those under way cost as much as the others."""
+        works = [entry.work for entry in self._entries[:number] if entry.work is not None]
+        return number < self._fewest or (bool(works) and math.fsum(works) * number <= _WORK * len(works))
+
+    def _chosen(self) -> list[int] | None:
+        """Return the alternatives that make the answer, in their order; None: not known yet."""
+        least, work = math.inf, 0.0
+        averaged: dict[int, float] = {}
+        expensive: dict[int, float] = {}
+        for number, entry in enumerate(self._entries):
+            counts = self._counts(number)
+            if counts is False:
                 break
-            number += 1
-            work += attempt.work
-            if attempt.exact:
-                return attempt.finish(sweeps)
-            if attempt.first <= _WORTH_FINISHING * least:
+            if counts and entry.exact:
+                return [number]
+            if counts is None or entry.work is None or entry.first is None:
+                return None
+            work += entry.work
+            if entry.seems_off <= _WORTH_FINISHING * least:
                 if work <= _AVERAGED:
-                    worth_finishing.append(attempt)
-                elif attempt.first < least:
-                    waiting = attempt
-                least = min(least, attempt.first)
-        good = [attempt for attempt in worth_finishing if attempt.first <= _WORTH_FINISHING * least]
-        answers += run_all([partial(attempt.finish, sweeps) for attempt in good], control)
-        # What was tried and has been finished, or given up, needs its memory no longer.
-        del tried, worth_finishing, good, attempt
-        if number >= _FEWEST and work > _WORK:
-            break
-    if waiting is not None:
-        # Of expensive alternatives only the best is finished.
-        answers.append(waiting.finish(sweeps))
-    return _combined(answers)
+                    averaged[number] = entry.seems_off
+                elif entry.seems_off < least:
+                    expensive = {number: entry.seems_off}
+                least = min(least, entry.seems_off)
+        return [number for number, off in (averaged | expensive).items() if off <= _WORTH_FINISHING * least]
 
 
-def _try(
-    problem: Problem, alternative: _Alternative, bound: float, limit: float, progress: Progress | None
-) -> _Tried:
-    """Run an alternative and sweep backward once; steps that disagree more than `limit` are given up."""
-    order = alternative.order
-    steps = _run(problem, alternative, progress)
-    sweeper = Sweeper(problem, steps, bound, _barren(problem, order))
-    exact = _nothing_lost(steps)
-    first = sweeper.first(math.inf if exact else limit)
-    return _Tried(sweeper, order, first, math.fsum(step.entries for step in steps), exact)
+def _seems_off(answer: Solved) -> float:
+    """Return how far off an answer seems to be, whatever sweeps there were after the first."""
+    return answer.posterior.inconsistencies[0] + _LOSS_PART * answer.loss
 
 
-def _combined(answers: list[Solved]) -> Solved:
-    """Return the geometric mean of the answers whose steps agreed about equally well; in all else the best one.
+def _combined(answers: Sequence[Solved], dropped: Sequence[Solved]) -> Solved:
+    """Return the geometric mean of the answers; in all else the best of them.
 
-    Such answers are off in different directions, so their mean is better than any of them.
+    They seem to be about equally good. Such answers are off in different directions, so their mean is better than any.
     """
-    best = min(answers, key=lambda answer: answer.posterior.inconsistencies[0])
-    most = _WORTH_FINISHING * best.posterior.inconsistencies[0]
-    posteriors = [answer.posterior for answer in answers if answer.posterior.inconsistencies[0] <= most]
+    best = min(answers, key=_seems_off)
+    posteriors = [answer.posterior for answer in answers]
     marginals = {
         variable: _geometric_mean([posterior.marginals[variable] for posterior in posteriors])
         for variable in best.posterior.marginals
     }
     log_z = math.fsum(posterior.log_z for posterior in posteriors) / len(posteriors)
-    return replace(best, posterior=replace(best.posterior, marginals=marginals, log_z=log_z))
+    distances = [_largest_distance(marginals, answer.posterior.marginals) for answer in (*answers, *dropped)]
+    return replace(
+        best,
+        posterior=replace(best.posterior, marginals=marginals, log_z=log_z),
+        tried=len(distances),
+        spread=float(np.median(distances)),
+    )
+
+
+def _largest_distance(marginals: Marginals, others: Marginals) -> float:
+    """Return the largest Hellinger distance between two marginals of the same variable."""
+    ordered = [others[variable] for variable in marginals]
+    sizes = [values.size for values in ordered]
+    differences = np.sqrt(np.concatenate(list(marginals.values()))) - np.sqrt(np.concatenate(ordered))
+    squares = np.add.reduceat(differences**2, np.cumsum([0, *sizes[:-1]]))
+    return math.sqrt(0.5 * float(squares.max()))
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -226,13 +285,13 @@ def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]
     return mean
 
 
-def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[_Alternative]:
+def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[Alternative]:
     """Iterate over the ways to try.
 
     First all orders, then all with one bit more of reduction, then both with other elimination orders.
     """
     if order != "auto":
-        yield _Alternative(order, 0, settings)
+        yield Alternative(order, 0, settings)
         return
     usual = _usual_order(problem)
     names = [usual, *(name for name in reversed(ORDERS) if name not in (usual, "topological"))]
@@ -244,44 +303,9 @@ def _alternatives(problem: Problem, settings: Settings, order: str) -> Iterator[
             for name in names:
                 # A topological order does not depend on an elimination order.
                 if not (variant and name == "topological"):
-                    yield _Alternative(name, variant, attempt)
+                    yield Alternative(name, variant, attempt)
 
 
 def _usual_order(problem: Problem) -> str:
     """Return the paper's choice: topological for Bayesian networks, else any other."""
     return "elimination" if problem.ranks is None else "topological"
-
-
-def _barren(problem: Problem, order: str) -> frozenset[int]:
-    return problem.barren if order == "topological" else frozenset()
-
-
-def _run(problem: Problem, alternative: _Alternative, progress: Progress | None) -> list[Step]:
-    name, variant, settings = alternative
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(name, done, total)
-
-    return forward(problem, problem.order(name, variant), settings, report, topological=name == "topological")
-
-
-def _nothing_lost(steps: list[Step]) -> bool:
-    """Tell whether no lossy operation was made: a loss of zero alone would not do (rounding hides small losses)."""
-    return all(step.reduction is None or step.reduction.removals == 0 for step in steps)
-
-
-def _solved(posterior: Posterior, steps: list[Step], order: str, exact: bool) -> Solved:
-    figures = tuple(
-        StepFigures(
-            step=number,
-            cliques=len(step.forest.scopes),
-            largest_bits=step.largest_bits,
-            factors=step.added,
-            bound=step.bound,
-            loss=step.loss,
-            seconds=step.seconds,
-        )
-        for number, step in enumerate(steps)
-    )
-    return Solved(posterior, exact, math.fsum(step.loss for step in steps), order, figures)

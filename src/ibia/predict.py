@@ -13,15 +13,15 @@ import mmap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.limits import resident_memory
+from ibia.limits import WORKER_MEMORY, available_memory, resident_memory
 from ibia.prepare import Problem
-from ibia.sequence import KEPT_BYTES
 from ibia.tables import Space
+from ibia.tables.memory import KEPT_BYTES
 
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 
@@ -41,6 +41,11 @@ _COPIES, _KEPT_COPIES = 1.25, 2.0
 # them is finished beside the best, unless all have more entries than that.
 _WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
 _FINISHED, _AVERAGED = 0.4, 2.0**27
+# From so many seconds on it is worth while to start other processes; each adds this much to the speed of one. Where
+# there is no limit, they may use this part of the free memory. Who runs out of memory has worked in vain, so there has
+# to be so many times as much for tables as predicted.
+_WORTH_HELP, _HELP = 2.0, 0.6
+_HELP_PART, _HELP_ROOM = 0.5, 2.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -86,9 +91,13 @@ class Prediction:
     graph
         Cliques handled, in all.
     bytes
-        Most memory the process will hold.
+        Most memory that all processes will hold.
     seconds
         Time.
+    processes
+        How many are to work side by side.
+    alternatives
+        Try at least so many, and keep what an earlier answer at this bound knows (0: as many as usual).
     """
 
     bound: float
@@ -99,6 +108,8 @@ class Prediction:
     graph: float
     bytes: float
     seconds: float
+    processes: int = 1
+    alternatives: int = 0
 
 
 def exact_bound(width: float) -> float:
@@ -117,12 +128,25 @@ class Predictor:
         Of this machine.
     alternatives
         Whether several orders are tried for a component that does not fit.
+    processes
+        At most how many there may be.
+    memory
+        Bytes that all of them may hold together.
     """
 
-    def __init__(self, problems: Sequence[Problem], speed: Speed, alternatives: bool = True) -> None:
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        speed: Speed,
+        alternatives: bool = True,
+        processes: int = 1,
+        memory: float = math.inf,
+    ) -> None:
         self._components = [_Component.of(problem) for problem in problems]
         self._speed = speed
         self._alternatives = alternatives
+        self._processes = processes
+        self._memory = memory
         self._learned: list[tuple[float, float]] = []
         # Later, memory of former runs that was not given back would count twice.
         self._resident = resident_memory()
@@ -146,21 +170,38 @@ class Predictor:
         quick
             Whether only one alternative is to be tried, with one backward sweep.
         """
-        entries = work = graph = tables = 0.0
+        entries = work = graph = tables = alternatives = 0.0
         for component in self._components:
             costs = component.costs(bound, quick, self._alternatives)
             entries += costs.entries
             work += costs.work
             graph += costs.graph
-            # Components are solved one after the other.
+            alternatives += costs.alternatives
+            # Each process solves one after the other.
             tables = max(tables, costs.bytes)
-        seconds = self._seconds(work, graph, tables) * self._correction()
         exact = bound >= self.width - 1e-9
-        return Prediction(bound, exact, quick, entries, work, graph, self._resident + tables, seconds)
+        seconds = self._seconds(work, graph, tables) * self._correction()
+        processes = self._side_by_side(alternatives, tables) if seconds > _WORTH_HELP else 1
+        held = self._resident + tables + (processes - 1) * (WORKER_MEMORY + tables)
+        return Prediction(bound, exact, quick, entries, work, graph, held, seconds / _gain(processes), processes)
+
+    def _side_by_side(self, alternatives: float, tables: float) -> int:
+        """Return how many processes there is work, and memory, for."""
+        most = min(self._processes, int(alternatives))
+        if most <= 1:
+            return 1
+        return max(min(most, int((self._free + WORKER_MEMORY) / (_HELP_ROOM * tables + WORKER_MEMORY))), 1)
+
+    @cached_property
+    def _free(self) -> float:
+        """Bytes that there are for tables, and for other processes."""
+        return min(self._memory - self._resident, _HELP_PART * available_memory())
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""
-        expected = self._seconds(predicted.work, predicted.graph, predicted.bytes - self._resident)
+        held = predicted.bytes - self._resident - (predicted.processes - 1) * WORKER_MEMORY
+        expected = self._seconds(predicted.work, predicted.graph, held / predicted.processes)
+        expected /= _gain(predicted.processes)
         if expected > 0.0 and seconds > 0.0:
             self._learned.append((seconds, math.log(seconds / expected)))
 
@@ -174,12 +215,20 @@ class Predictor:
         return math.exp(math.fsum(seconds * logarithm for seconds, logarithm in self._learned) / weight)
 
 
+def _gain(processes: int) -> float:
+    """Return how many times as fast as one so many processes are."""
+    return 1.0 + _HELP * (processes - 1)
+
+
 @dataclass(frozen=True)
 class _Costs:
+    """What a component costs, and how many alternatives of it can be run side by side."""
+
     entries: float
     work: float
     graph: float
     bytes: float
+    alternatives: float
 
 
 @dataclass(frozen=True)
@@ -206,7 +255,7 @@ class _Component:
             entries = float(np.exp2(self.cliques).sum())
             handled = float(self.cliques.size)
             held = 8.0 * (2.0 * self.messages + _EXACT_PART * 2.0**widest)
-            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held)
+            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held, 0.0)
         excess = np.maximum(self.cliques - limit, 0.0)
         sizes = np.exp2(np.minimum(self.cliques, limit))
         entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
@@ -221,6 +270,7 @@ class _Component:
             entries * (count * _FORWARD_PASSES + finished * _SWEEP_PASSES),
             handled * (count * _FORWARD_HANDLINGS + finished * _SWEEP_HANDLINGS),
             8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
+            count,
         )
 
 

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.steps.order import Ordering, factor_order
 from ibia.tables import Space, Table
 
-__all__ = ["Problem", "prepare"]
+__all__ = ["Problem", "prepare", "prepare_components"]
 
 Integers = NDArray[np.int64]
 
@@ -68,6 +69,16 @@ class Problem:
     _component: Factors
     _simplified: Simplified
     _elimination: Elimination
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to run the problem: arrays, and what only the whole model can tell."""
+        derived = {"ranks": self.ranks, "children": self.children, "barren": self.barren}
+        left = ("space", "factors", "tree", "_component", "_simplified")
+        return {name: value for name, value in {**self.__dict__, **derived}.items() if name not in left}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.space = Space(tuple(self.cardinalities.tolist()))
 
     @cached_property
     def factors(self) -> list[Table]:
@@ -121,6 +132,11 @@ class Problem:
         """The model's factors that each factor is made of."""
         origins = self._component.origins[self.merged.sources].tolist()
         return [origins[begin:end] for begin, end in pairwise(self.merged.bounds.tolist())]
+
+    @property
+    def positive(self) -> bool:
+        """Whether there are no zeros in the tables."""
+        return bool(self.merged.values.min(initial=1.0) > 0.0)
 
     @property
     def width(self) -> float:
@@ -200,3 +216,15 @@ def prepare(
         simplified,
         best,
     )
+
+
+def prepare_components(
+    simplified: Simplified, control: Control | None = None, bound: float | None = None
+) -> tuple[Problem, ...]:
+    """Prepare all components of a model."""
+    control = Control() if control is None else control
+    problems = []
+    for component in simplified.components:
+        control.check()
+        problems.append(prepare(component, simplified, control=control, bound=bound))
+    return tuple(problems)

@@ -31,8 +31,9 @@ class Attempt:
     predicted_bytes
         Most memory the process should hold.
     outcome
-        ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it) or ``"out of memory"``.
-    exact, error_estimate
+        ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it), ``"out of memory"``, or ``"out of
+        range"`` (numbers vanished that are not zero).
+    exact, error_estimate, alternatives
         Of the answer, if there was one.
     """
 
@@ -44,6 +45,7 @@ class Attempt:
     outcome: str = "answered"
     exact: bool = False
     error_estimate: float | None = None
+    alternatives: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,11 @@ class Result:
         Largest difference between beliefs of neighbouring steps, after the last and after the first backward sweep.
     disagreement
         The same for each variable: where neighbouring steps differ about it.
+    spread
+        How far alternatives (other orders of the factors, say) are from the answer: the largest Hellinger distance
+        between marginals, for the median alternative.
+    alternatives
+        How many were tried for a component that did not fit the bound.
     error
         Estimate of the largest error of a marginal.
     steps
@@ -118,6 +125,8 @@ class Result:
     inconsistency: float
     first_inconsistency: float
     disagreement: tuple[float, ...]
+    spread: float
+    alternatives: int
     error: ErrorEstimate
     steps: tuple[StepFigures, ...]
     orders: tuple[str, ...]
@@ -163,6 +172,8 @@ class Result:
             "loss_nats": self.loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,
+            "spread": self.spread,
+            "alternatives": self.alternatives,
             "error_estimate": self.error.typical,
             "error_upper": self.error.upper,
             "error_words": self.error.words,

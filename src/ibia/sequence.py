@@ -20,17 +20,22 @@ from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
 from ibia.steps.reduced import ReducedTrees, message_number
 from ibia.tables import Scope, Space, Table
+from ibia.tables.memory import KEPT_BYTES
 
-__all__ = ["KEPT_BYTES", "Messages", "Settings", "Step", "forward", "message_number"]
+__all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
 
 _EPSILON = 1e-9
-# Tables of steps are kept for the way back while they take no more than this; others are computed again
-# (docs/decisions.md).
-KEPT_BYTES = 2.0**30
 _KEPT_SHARE = 0.25
 # A step makes room for the next factor, and for one more for every so many cliques, so that the number of steps does
 # not grow with the size of the model.
 _CLIQUES_PER_FACTOR = 128
+# The others' regions are looked for so many times as often, at most: in dense models they all overlap.
+_LOOKS = 32
+# Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: a step
+# takes the fewer factors, the fuller the cliques are that it starts with.
+_MOST_STEPS, _LAST_STEPS = 64, 8
+# What holds a variable that is in no clique yet.
+_NOWHERE = {-1}
 
 
 @dataclass(frozen=True)
@@ -221,6 +226,7 @@ def forward(
     messages: Messages | None = None
     refusals = Refusals()
     growth = Growth(space, refusals)
+    extra = 0.0
     while remaining:
         started = time.perf_counter()
         bound = settings.bound
@@ -248,10 +254,14 @@ def forward(
         if settings.check:
             check_forest(forest, space, step.bound)
         step.location = {potential: clique for clique, inside in contents.items() for potential in inside}
+        steps.append(step)
         if remaining:
             refusals.next_step()
+            extra = _extra_reduction(steps, len(remaining), extra, settings)
             interface = {variable for _, scope in remaining for variable in scope}
-            step.core, step.reduction, trees = _approximate(forest, remaining, interface, settings, refusals, space)
+            step.core, step.reduction, trees = _approximate(
+                forest, remaining, interface, settings, extra, refusals, space
+            )
             growth = trees.growth
             if settings.check:
                 check_forest(step.core.forest, space)
@@ -261,11 +271,32 @@ def forward(
             messages.tables = conditionals(messages, step.core.forest.beliefs)
             step.messages = messages
         step.seconds = time.perf_counter() - started
-        steps.append(step)
         keep_within(steps, space)
         if progress is not None:
             progress(total - len(remaining), total)
     return steps
+
+
+def _extra_reduction(steps: list[Step], remaining: int, extra: float, settings: Settings) -> float:
+    """Return by how many bits more than usual to reduce, so that the sequence does not become too long.
+
+    Parameters
+    ----------
+    remaining
+        Factors to be added yet.
+    extra
+        What was returned after the step before.
+    """
+    last = steps[-_LAST_STEPS:]
+    if len(last) < _LAST_STEPS:
+        # The pace of a few steps tells little.
+        return extra
+    further = remaining * len(last) / sum(step.added for step in last)
+    if len(steps) + further > _MOST_STEPS:
+        # At least half of the bound is left.
+        return max(min(extra + 1.0, 0.5 * settings.bound - (settings.reduce or 0.0)), 0.0)
+    # With a bit less of room, steps take about half as many factors.
+    return max(extra - 1.0, 0.0) if len(steps) + 2.0 * further < _MOST_STEPS else extra
 
 
 def _approximate(
@@ -273,11 +304,18 @@ def _approximate(
     remaining: list[tuple[int, Scope]],
     interface: set[int],
     settings: Settings,
+    extra: float,
     refusals: Refusals,
     space: Space,
 ) -> tuple[Core, Reduction, ReducedTrees]:
-    """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factors have room."""
-    limit = settings.bound - (settings.reduce or 0.0)
+    """Reduce a calibrated forest to CTF_k,a: exactly where possible, then locally until the next factors have room.
+
+    Parameters
+    ----------
+    extra
+        Bits to reduce cliques by beyond what the settings say.
+    """
+    limit = settings.bound - (settings.reduce or 0.0) - extra
     core = marginalise_exactly(forest, interface, limit, space)
     reducer = LocalReducer(
         core.forest, interface, loss_rule(settings.loss, core.forest, interface, space), space
@@ -294,11 +332,16 @@ def _make_room(trees: ReducedTrees, remaining: list[tuple[int, Scope]], settings
     growth = trees.growth
     claimed: set[int] = set()
     wanted = 1 + len(growth.bits) // _CLIQUES_PER_FACTOR
+    looks = _LOOKS * wanted
     for _, scope in remaining:
-        if wanted == 0 or growth.spent > settings.effort * growth.allowance():
+        if wanted == 0 or looks == 0 or growth.spent > settings.effort * growth.allowance():
             break
+        # Where all cliques of a variable are claimed, so is one of the region: no need to look for it.
+        if claimed and any(growth.holders.get(variable, _NOWHERE) <= claimed for variable in scope):
+            continue
         # A factor that is too large by itself needs a higher bound; no reduction makes room for it.
         if growth.space.bits(scope) <= settings.bound + _EPSILON:
+            looks -= 1
             region = growth.region([scope])
             if claimed.isdisjoint(region):
                 wanted -= _make_room_for(trees, scope, region, settings)

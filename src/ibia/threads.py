@@ -1,8 +1,4 @@
-"""Threads: workers that stay, for parts of tables and for whole computations, most of which is compiled work.
-
-Compiled work releases Python's lock. How many threads are at work is counted in the run's `Control`, so that what is
-done side by side can itself be cut in parts: those find helpers when a computation beside them has ended.
-"""
+"""Threads: helpers that stay, for parts of operations on large tables. Compiled work releases Python's lock."""
 
 from __future__ import annotations
 
@@ -19,17 +15,21 @@ __all__ = ["run_all"]
 Outcome = TypeVar("Outcome")
 
 _tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-_workers: list[threading.Thread] = []
+_helpers: list[threading.Thread] = []
 _starting = threading.Lock()
+# Whether this thread is at work on one of several functions.
+_state = threading.local()
 
 
 def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> list[Outcome]:
-    """Call all functions, on as many of the run's threads as are free, and return their results in order."""
-    helpers = control.hire(len(functions) - 1) if len(functions) > 1 and control.threads > 1 else 0
-    if not helpers:
+    """Call all functions, on the threads of the run, and return their results in order.
+
+    A function that itself has parts does them one after the other: threads that wait for each other would never end.
+    """
+    helpers = min(len(functions), control.threads) - 1
+    if helpers <= 0 or getattr(_state, "helping", False):
         return [function() for function in functions]
-    # A thread that waits for its helpers is replaced meanwhile, so there can be as many workers as threads.
-    _start_workers(control.threads)
+    _start_helpers(helpers)
     results: list[Any] = [None] * len(functions)
     done: SimpleQueue[BaseException | None] = SimpleQueue()
     # Popping from a list is atomic, so that each function is called once, by whoever is free.
@@ -37,6 +37,7 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
 
     def work() -> None:
         error: BaseException | None = None
+        _state.helping = True
         try:
             while waiting:
                 try:
@@ -46,26 +47,25 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
                 results[position] = functions[position]()
         except BaseException as raised:
             error = raised
-        # Before the word that it is done: who waits for that counts on it.
-        control.dismiss()
+        finally:
+            _state.helping = False
         done.put(error)
 
     for _ in range(helpers):
         _tasks.put(work)
     work()
     errors = [error for error in (done.get() for _ in range(helpers + 1)) if error is not None]
-    control.resume()
     if errors:
         raise errors[0]
     return results
 
 
-def _start_workers(count: int) -> None:
+def _start_helpers(count: int) -> None:
     with _starting:
-        while len(_workers) < count:
-            worker = threading.Thread(target=_serve, daemon=True, name=f"ibia-{len(_workers) + 1}")
-            worker.start()
-            _workers.append(worker)
+        while len(_helpers) < count:
+            helper = threading.Thread(target=_serve, daemon=True, name=f"ibia-{len(_helpers) + 1}")
+            helper.start()
+            _helpers.append(helper)
 
 
 def _serve() -> None:
@@ -78,7 +78,7 @@ def _start_afresh() -> None:
     global _starting, _tasks
     _starting = threading.Lock()
     _tasks = SimpleQueue()
-    _workers.clear()
+    _helpers.clear()
 
 
 os.register_at_fork(after_in_child=_start_afresh)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ibia.bench import hellinger, score
+from ibia.bench.metrics import divergence, find_nonsense
 from ibia.errors import InputError
 
 
@@ -62,3 +63,51 @@ def test_an_answer_that_is_no_distribution_is_refused(wrong):
 def test_a_wrong_number_of_marginals_is_refused():
     with pytest.raises(InputError, match="2 marginals, the reference 1"):
         score([np.array([1.0]), np.array([1.0])], [np.array([1.0])])
+
+
+@pytest.mark.parametrize(
+    ("truth", "answer", "expected"),
+    [
+        ([0.3, 0.7], [0.3, 0.7], 0.0),
+        # log 2, whatever the other state gets.
+        ([1.0, 0.0], [0.5, 0.5], math.log(2.0)),
+        ([0.5, 0.5], [0.25, 0.75], 0.5 * math.log(2.0) + 0.5 * math.log(2.0 / 3.0)),
+        ([0.5, 0.5, 0.0], [1.0, 0.0, 0.0], math.inf),
+        # Nothing in common counts as infinite, nothing possible lost does not.
+        ([0.0, 1.0], [1e-18, 1.0], 0.0),
+    ],
+)
+def test_divergence_by_hand(truth, answer, expected):
+    assert divergence(truth, answer) == pytest.approx(expected, abs=1e-15)
+
+
+def test_divergence_is_not_negative_for_rounded_numbers():
+    assert divergence([0.333333, 0.666667], [0.33334, 0.66667]) == 0.0
+
+
+def test_score_counts_what_is_ruled_out():
+    result = score([[1.0, 0.0], [0.5, 0.5]], [[0.9, 0.1], [0.25, 0.75]])
+    assert result.ruled_out == 1
+    assert result.largest_divergence == result.average_divergence == math.inf
+    result = score([[0.5, 0.5], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]])
+    assert result.ruled_out == 0
+    assert result.largest_divergence == pytest.approx(math.log(2.0))
+    assert result.average_divergence == pytest.approx(math.log(2.0) / 2.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ([[0.5, 0.5]], "1 marginals for 2 variables"),
+        ([[0.5, 0.5], [0.5, 0.5]], "variable 1 has 2 states instead of 3"),
+        ([[math.nan, 0.5], [0.2, 0.3, 0.5]], "variable 0 is not a distribution"),
+        ([[-0.1, 1.1], [0.2, 0.3, 0.5]], "variable 0 is not a distribution"),
+        ([[0.5, 0.5], [0.2, 0.3, 0.4]], "variable 1 is not a distribution"),
+    ],
+)
+def test_nonsense_is_described(answer, words):
+    assert words in find_nonsense(answer, [2, 3])
+
+
+def test_sense_is_not_nonsense():
+    assert find_nonsense([[0.5, 0.5], [0.200001, 0.3, 0.5]], [2, 3]) is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibia.forest.elimination import eliminate, missing_edges
+from ibia.forest.elimination import eliminate, missing_edges, surely_exceeds
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
 
@@ -114,3 +114,41 @@ def test_missing_edges(graph: tuple[int, Edges], weights: list[int]) -> None:
     found = missing_edges(*compressed(count, edges), np.array(weights[:count]))
     neighbours = {v: {a + b - v for a, b in edges if v in (a, b)} for v in range(count)}
     assert found.tolist() == [plain_missing(neighbours, vertex, weights) for vertex in range(count)]
+
+
+def narrowest(count: int, edges: Edges, log2: list[float]) -> float:
+    """Return the bits of the largest clique of the best elimination order, by trying all."""
+    best = math.inf
+    for order in itertools.permutations(range(count)):
+        neighbours = {vertex: {a + b - vertex for a, b in edges if vertex in (a, b)} for vertex in range(count)}
+        width = 0.0
+        for vertex in order:
+            around = neighbours.pop(vertex)
+            width = max(width, log2[vertex] + math.fsum(log2[other] for other in around))
+            for other in around:
+                neighbours[other] |= around - {other}
+                neighbours[other].discard(vertex)
+        best = min(best, width)
+    return best
+
+
+@REPEATABLE
+@given(st.integers(1, 6), st.data())
+def test_what_surely_exceeds_has_no_elimination_within_the_limit(count: int, data: st.DataObject) -> None:
+    pairs = list(itertools.combinations(range(count), 2))
+    edges = set(data.draw(st.lists(st.sampled_from(pairs), unique=True))) if pairs else set()
+    log2 = data.draw(st.lists(st.sampled_from([1.0, math.log2(3), 2.0, 5.0]), min_size=count, max_size=count))
+    width = narrowest(count, edges, log2)
+    assert not surely_exceeds(*compressed(count, edges), np.array(log2), width)
+    if len(edges) == len(pairs):
+        assert surely_exceeds(*compressed(count, edges), np.array(log2), width - 0.1), "a clique is as wide as it is"
+
+
+def test_grids_surely_exceed_what_they_need() -> None:
+    side = 5
+    edges = {(v, v + 1) for v in range(side * side) if (v + 1) % side}
+    edges |= {(v, v + side) for v in range(side * (side - 1))}
+    graph = compressed(side * side, edges)
+    bits = np.ones(side * side)
+    assert surely_exceeds(*graph, bits, 4.0)
+    assert not surely_exceeds(*graph, bits, side + 1.0)

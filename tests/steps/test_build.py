@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from brute_force import BUILDERS
+from ibia.control import Control, Stopped
 from ibia.forest.checks import check_forest
 from ibia.steps.build import Growth, grow
 from ibia.tables import Space
@@ -165,3 +166,9 @@ def test_batches_of_pairs_that_a_clique_holds_by_chance_stay_in_a_clique(seed: i
             number += 1
         growth.try_add(batch, 6.0, 1)
         check_growth(growth, 6.0)
+
+
+def test_a_time_limit_ends_the_search_for_factors_that_fit() -> None:
+    space = Space((2,) * 4, Control(deadline=0.0))
+    with pytest.raises(Stopped):
+        grow(Growth(space), [(0, (0, 1)), (1, (1, 2))], 4.0, restarts=0)

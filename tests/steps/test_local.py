@@ -240,6 +240,30 @@ def test_mutual_information_is_measured_in_nats() -> None:
     assert rule.rank(removal, reducer.scopes, reducer.sepsets)[1] == pytest.approx(entropy, abs=1e-12)
 
 
+@pytest.mark.parametrize("rule", ["kl", "mi"])
+@pytest.mark.parametrize("kind", LOSSY_KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_removal_chosen_is_the_best_of_all(rule, kind, seed, problem_of, first_forest) -> None:
+    """Most removals are ruled out by a part of their loss; the choice must be as if all had been ranked."""
+    space, core, interface = core_of(problem_of, first_forest, kind, seed, 5.0)
+    reducer = LocalReducer(core.forest, interface, loss_rule(rule, core.forest, interface, space), space)
+    for clique in sorted(core.forest.scopes):
+        while True:
+            ways = [way for variable in sorted(reducer.scopes[clique]) for way in reducer.removals(clique, variable)]
+            fresh = loss_rule(rule, core.forest, interface, space)
+            ranks = [fresh.rank(way, reducer.scopes, reducer.sepsets) for way in ways]
+            made = reducer.reduce({clique: reducer.bits[clique] - 1e-6})[:1]
+            if not ways:
+                assert not made
+                break
+            best = min(ranks)
+            chosen = ranks[ways.index(made[0])]
+            assert chosen == pytest.approx(best, abs=1e-9)
+            if len(made[0].terms) > 1:
+                assert sorted(made[0].edges) == sorted(key for key, _ in made[0].terms)
+                assert sorted(made[0].cliques) == sorted(member for _, member in made[0].terms)
+
+
 def test_unknown_rules_are_refused() -> None:
     with pytest.raises(InputError, match="unknown loss rule 'entropy'"):
         loss_rule("entropy", Forest(), set(), Space(()))

@@ -30,6 +30,8 @@ _DAMPING = 0.7
 _QUERY_BITS = 3.0
 # A removed variable whose query cannot be answered is compared with so many of its clique's variables.
 _PAIRS = 4
+# In a step so many such pairs are compared at most: each may take messages along the whole of a tree.
+_MOST_PAIRS = 32
 
 
 @dataclass
@@ -57,18 +59,10 @@ class Sweeper:
         self.backward = [{} for _ in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
 
-    def first(self, limit: float = math.inf) -> float:
-        """Sweep backward once and return the inconsistency; stop early when it exceeds `limit`."""
-        posterior = self._sweep_backward(limit)
-        if posterior is None:
-            return math.inf
-        self._keep(posterior)
-        return posterior.inconsistency
-
     def run(self, sweeps: int) -> Posterior:
         """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
         if self.best is None:
-            self.first()
+            self._keep(self._sweep_backward())
         assert self.best is not None
         risen = 0
         while (
@@ -80,7 +74,6 @@ class Sweeper:
             try:
                 self._sweep_forward()
                 posterior = self._sweep_backward()
-                assert posterior is not None
             except ZeroMassError:
                 # A sweep that rules out everything is no improvement: the best one before it stands.
                 break
@@ -97,7 +90,7 @@ class Sweeper:
             self.best = posterior
         self.best.inconsistencies = list(self.inconsistencies)
 
-    def _sweep_backward(self, limit: float = math.inf) -> Posterior | None:
+    def _sweep_backward(self) -> Posterior:
         result = Posterior(unchecked_loss=math.fsum(step.loss for step in self.steps[self._informed :]))
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
@@ -112,8 +105,6 @@ class Sweeper:
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
                 log_z.append(step.log_z + log_mass)
-                if result.inconsistency > limit:
-                    return None
             result.read(posterior)
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
@@ -165,13 +156,16 @@ class Sweeper:
         here = Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
         there = Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
         answers: dict[int, Table] = {}
+        pairs = _MOST_PAIRS
         for clique, scope in core.forest.scopes.items():
             unchanged = scope == reduction.scopes[clique]
             if clique in reduction.lossy or (unchanged and reduction.lossy):
                 continue
+            self.problem.space.control.check()
             answer = _posterior_of(scope, here, there)
             if answer is None:
-                _compare(beliefs[clique], set(scope).difference(reduction.scopes[clique]), there, result)
+                removed = set(scope).difference(reduction.scopes[clique])
+                pairs -= _compare(beliefs[clique], removed, there, result, pairs)
             else:
                 answers[clique] = answer
         beliefs.update(answers)
@@ -237,12 +231,19 @@ def _posterior_of(scope: Scope, here: Queried, there: Queried) -> Table | None:
     return prior.over(scope)
 
 
-def _compare(belief: Table, removed: set[int], there: Queried, result: Posterior) -> None:
-    """Note how far a projected belief is from the following step on pairs of a removed and another variable."""
+def _compare(belief: Table, removed: set[int], there: Queried, result: Posterior, most: int) -> int:
+    """Note how far a projected belief is from the following step on pairs of a removed and another variable.
+
+    At most `most` pairs are compared; return how many were.
+    """
     present = [variable for variable in belief.scope if variable in there.holders]
-    for variable in sorted(removed.intersection(present)):
-        for other in [other for other in present if other != variable][:_PAIRS]:
-            pair = (min(variable, other), max(variable, other))
-            joint = there.joint(pair)
-            if joint is not None:
-                result.note_difference(pair, belief.marginal(pair).distance(joint))
+    pairs = [
+        (min(variable, other), max(variable, other))
+        for variable in sorted(removed.intersection(present))
+        for other in [other for other in present if other != variable][:_PAIRS]
+    ][:most]
+    for pair in pairs:
+        joint = there.joint(pair)
+        if joint is not None:
+            result.note_difference(pair, belief.marginal(pair).distance(joint))
+    return len(pairs)

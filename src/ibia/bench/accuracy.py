@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from ibia.bench.apart import Job, Limits, Row, run_jobs
 from ibia.bench.instances import Instance, find_instance, load
 from ibia.bench.metrics import score
+from ibia.errors import InputError
 
 __all__ = ["Choices", "accuracy_job", "compare", "run_instances", "solve", "warm_up"]
 
@@ -54,14 +55,16 @@ def compare(instance: Instance, marginals: Sequence[ArrayLike], log10_z: float, 
     """Return the errors of an answer against the reference of an instance."""
     from ibia.formats import read_marginals, read_partition
 
-    errors = score(marginals, read_marginals(instance.path(".MAR.xz")), observed)
-    path = instance.path(".PR")
+    reference, path = instance.marginals_path, instance.partition_path
+    if reference is None:
+        raise InputError(f"there is no reference for {instance.name}")
+    errors = score(marginals, read_marginals(reference), observed)
     return {
         "hd_avg": errors.average,
         "hd_max": errors.largest,
         "largest_absolute_error": errors.largest_absolute,
         "worst_variable": errors.worst,
-        "delta_log10_z": log10_z - read_partition(path) if path.exists() else None,
+        "delta_log10_z": None if path is None else log10_z - read_partition(path),
         "log10_z": log10_z,
     }
 
@@ -72,6 +75,8 @@ _KEPT = (
     "loss_nats",
     "first_inconsistency",
     "inconsistency",
+    "spread",
+    "alternatives",
     "error_estimate",
     "error_upper",
     "max_clique_bits",

@@ -12,20 +12,56 @@ import importlib
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import IO, Any
 
+from ibia.bench.processes import end_tree, measure_tree
 from ibia.errors import IbiaError
+from ibia.limits import size_in_words
 
-__all__ = ["Job", "Limits", "Row", "compile_once", "main", "peak_memory", "run_apart", "run_jobs"]
+__all__ = [
+    "CRASHED",
+    "DONE",
+    "FAILED",
+    "OUT_OF_MEMORY",
+    "OUT_OF_TIME",
+    "RESTART_CLOCK",
+    "STOP_CLOCK",
+    "Job",
+    "Limits",
+    "Row",
+    "compile_once",
+    "main",
+    "peak_memory",
+    "run_apart",
+    "run_jobs",
+]
 
 Row = dict[str, Any]
+
+# How a process ended: the `status` of its row, unless the task itself says something else.
+DONE, FAILED, CRASHED = "done", "failed", "crashed"
+OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
+
+# A row with the first key, and the time by `time.monotonic`, starts the clock of the limit anew: what came before
+# (imports, reading) is not what is measured. One with the second ends it: nor is what comes after (comparing).
+RESTART_CLOCK, STOP_CLOCK = "restart_clock", "stop_clock"
+# Seconds that a task with a clock of its own may take before and after; by how much it may exceed the limit meanwhile.
+_BESIDE, _GRACE, _OVERTIME = 300.0, 1.0, 0.05
+# Seconds between two looks at a process: whether it has ended, and how much memory it holds.
+_ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
+# Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
+_SENTENCE, _DEFECT = 1, 70
 
 
 @dataclass(frozen=True)
@@ -37,7 +73,7 @@ class Limits:
     seconds
         It is stopped after this time.
     memory
-        Bytes of address space; asking for more fails inside the process.
+        Bytes of resident memory of the process and all that it starts; it is stopped when they hold more.
     threads
         Of compiled loops and libraries.
     """
@@ -66,11 +102,14 @@ class Job:
         Of the function: plain data.
     label
         What the row starts with, also where the task fails.
+    restarts_clock
+        Whether the task says by rows with `RESTART_CLOCK` and `STOP_CLOCK` when the limit of time counts.
     """
 
     task: str
     arguments: Mapping[str, Any]
     label: Row
+    restarts_clock: bool = False
 
 
 def run_jobs(
@@ -89,12 +128,15 @@ def run_jobs(
     at_once
         How many run at the same time.
     report
-        Called with each row as it is finished.
+        Called with each row as it is finished. If it raises, or the user interrupts, what is running is stopped.
     """
+    if not jobs:
+        return []
     compile_once()
     rows: dict[int, Row] = {}
+    stop = threading.Event()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        waiting = {pool.submit(run_apart, job, limits): number for number, job in enumerate(jobs)}
+        waiting = {pool.submit(run_apart, job, limits, stop): number for number, job in enumerate(jobs)}
         # One at a time they are reported in the given order, several as they end.
         ended = as_completed(waiting) if at_once > 1 else iter(waiting)
         try:
@@ -102,7 +144,8 @@ def run_jobs(
                 rows[waiting[future]] = row = future.result()
                 report(row)
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
             raise
     return [rows[number] for number in range(len(jobs))]
 
@@ -113,37 +156,142 @@ def compile_once() -> None:
     subprocess.run([sys.executable, "-m", "ibia.compiled"], check=False)
 
 
-def run_apart(job: Job, limits: Limits) -> Row:
-    """Run a job in a process of its own; return its label, its last row and, if it failed, an ``error``."""
-    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--arguments", json.dumps(dict(job.arguments))]
-    if limits.memory is not None:
-        command += ["--memory", str(int(limits.memory))]
+def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> Row:
+    """Run a job in a process of its own; return its label, its last row and, if it failed, an ``error``.
+
+    Parameters
+    ----------
+    stop
+        When set, the process is ended.
+    """
+    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--guarded"]
+    command += ["--arguments", json.dumps(dict(job.arguments))]
     began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, env=limits.environment, timeout=limits.seconds, check=False
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaints,
+        # What it leaves behind when it is ended goes with this folder.
+        tempfile.TemporaryDirectory(prefix="ibia-bench-", ignore_cleanup_errors=True) as scratch,
+    ):
+        # In a session of its own, so that it can be ended with all that it has started. The pipe it gets as its input
+        # closes when this process ends, however that comes about.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=complaints,
+            env={**limits.environment, "TMPDIR": scratch},
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired as stopped:
-        output = stopped.stdout or b""
-        row = _last_row(output.decode() if isinstance(output, bytes) else output)
-        row["error"] = f"stopped after {limits.seconds:g} s"
-    else:
-        row = _last_row(done.stdout)
-        if done.returncode != 0 or not row:
-            said = done.stderr.strip().splitlines()
-            # A process ended by the kernel (out of memory, mostly) leaves no word behind.
-            row["error"] = said[-1] if said else f"ended with exit status {done.returncode}"
+        watch = _Watch(process, job, limits, output, stop or threading.Event())
+        try:
+            watch.wait()
+        finally:
+            end_tree(process)
+        output.seek(0)
+        complaints.seek(0)
+        row = _last_row(output.read().decode(errors="replace"))
+        said = complaints.read().decode(errors="replace").strip().splitlines()
+    for key in (RESTART_CLOCK, STOP_CLOCK):
+        row.pop(key, None)
+    _settle(row, watch, process.returncode, said)
+    row["peak_memory_bytes"] = max(row.get("peak_memory_bytes", 0), watch.peak)
     return {**job.label, **row, "wall_seconds": time.perf_counter() - began}
+
+
+def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
+    """Add to a row how its process ended, and why if it did not end well."""
+    if watch.stopped is not None:
+        row["status"], row["error"] = watch.stopped
+        return
+    row.setdefault("status", DONE)
+    if code == 0 and len(row) > 1:
+        return
+    # A process ended by the kernel (out of memory, mostly) leaves no word behind.
+    row["error"] = said[-1] if said else f"ended with exit status {code}"
+    row["status"] = FAILED if code == _SENTENCE else CRASHED
+    if row["error"].startswith("MemoryError"):
+        row["status"] = OUT_OF_MEMORY
+
+
+class _Watch:
+    """Looks after a process until it ends, or has to be ended.
+
+    Attributes
+    ----------
+    stopped
+        Why it has to be ended, if it has: a status and a sentence.
+    peak
+        Most bytes of memory it was seen to hold, with all that it has started.
+    """
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], job: Job, limits: Limits, output: IO[bytes], stop: threading.Event
+    ) -> None:
+        self.stopped: tuple[str, str] | None = None
+        self.peak = 0
+        self._process = process
+        self._limits = limits
+        self._output = output
+        self._stop = stop
+        self._own_clock = job.restarts_clock
+        self._until = float("inf")
+        if limits.seconds is not None:
+            self._until = time.monotonic() + (_BESIDE if job.restarts_clock else limits.seconds)
+
+    def wait(self) -> None:
+        """Return when the process has ended, or has to be ended."""
+        look_at_memory = 0.0
+        while self.stopped is None:
+            try:
+                self._process.wait(_ENDED_EVERY)
+                return
+            except subprocess.TimeoutExpired:
+                pass
+            now = time.monotonic()
+            if self._stop.is_set():
+                self.stopped = (CRASHED, "interrupted")
+            elif now >= self._until:
+                self._check_clock(now)
+            elif now >= look_at_memory:
+                look_at_memory = now + _MEMORY_EVERY
+                self._read_clock()
+                self._check_memory()
+
+    def _check_clock(self, now: float) -> None:
+        assert self._limits.seconds is not None
+        self._read_clock()
+        if now >= self._until:
+            self.stopped = (OUT_OF_TIME, f"stopped after {self._limits.seconds:g} s")
+
+    def _read_clock(self) -> None:
+        """Set the end by what the task has said of its own clock."""
+        if not self._own_clock or self._limits.seconds is None:
+            return
+        size = os.fstat(self._output.fileno()).st_size
+        row = _last_row(os.pread(self._output.fileno(), size, 0).decode(errors="replace"))
+        if STOP_CLOCK in row:
+            self._until = float(row[STOP_CLOCK]) + _BESIDE
+        elif RESTART_CLOCK in row:
+            self._until = float(row[RESTART_CLOCK]) + self._limits.seconds * (1.0 + _OVERTIME) + _GRACE
+
+    def _check_memory(self) -> None:
+        held = measure_tree(self._process.pid)
+        self.peak = max(self.peak, held)
+        limit = self._limits.memory
+        if limit is not None and held > limit:
+            self.stopped = (OUT_OF_MEMORY, f"stopped with {size_in_words(held)} of memory")
 
 
 def _last_row(output: str) -> Row:
     for line in reversed(output.splitlines()):
         try:
-            row: Row = json.loads(line)
+            row = json.loads(line)
         except ValueError:
             # The process was stopped in the middle of this line.
             continue
-        return row
+        if isinstance(row, dict):
+            return row
     return {}
 
 
@@ -158,20 +306,39 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ibia.bench.apart", description="Run one task of the bench.")
     parser.add_argument("task", help="module and function, as in exact.compare")
     parser.add_argument("--arguments", default="{}", metavar="JSON", help="of the function")
-    parser.add_argument("--memory", type=int, metavar="BYTES", help="address space this process may use")
+    parser.add_argument("--guarded", action="store_true", help="end when the standard input is closed")
     options = parser.parse_args(arguments)
-    if options.memory is not None:
-        resource.setrlimit(resource.RLIMIT_AS, (options.memory, options.memory))
-    module, function = options.task.split(".")
-    task = getattr(importlib.import_module(f"ibia.bench.{module}"), function)
-    try:
-        result: Row | Iterable[Row] = task(**json.loads(options.arguments))
-        for row in [result] if isinstance(result, dict) else result:
-            print(json.dumps({**row, "peak_memory_bytes": peak_memory()}), flush=True)
-    except (IbiaError, MemoryError) as error:
-        print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
-        return 1
+    if options.guarded:
+        threading.Thread(target=_end_with_input, daemon=True).start()
+    module, function = options.task.rsplit(".", maxsplit=1)
+    with _rows_only() as stream:
+        try:
+            task = getattr(importlib.import_module(f"ibia.bench.{module}"), function)
+            result: Row | Iterable[Row] = task(**json.loads(options.arguments))
+            for row in [result] if isinstance(result, dict) else result:
+                print(json.dumps({**row, "peak_memory_bytes": peak_memory()}), file=stream, flush=True)
+        except (IbiaError, MemoryError) as error:
+            print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
+            return _SENTENCE
+        except Exception:
+            traceback.print_exc()
+            return _DEFECT
     return 0
+
+
+def _rows_only() -> IO[str]:
+    """Return the standard output for rows, and send there what libraries print with the complaints."""
+    sys.stdout.flush()
+    own = os.dup(1)
+    os.dup2(2, 1)
+    return os.fdopen(own, "w", encoding="utf-8")
+
+
+def _end_with_input() -> None:
+    """Wait until whoever started this process is gone, and end it then with all that it has started."""
+    while os.read(0, 1):
+        pass
+    os.killpg(0, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The benchmark folder: which models it has, how wide they are, which answers are known.
 
-A folder holds an `index.csv` and, for each family, a folder of model, evidence and answer files. Knows file names and
-the package's readers, nothing of inference.
+A folder holds, for each family, a folder of model, evidence and answer files, and an `index.csv` that says more about
+them; without an index, the models are those whose files are there. Knows file names and the package's readers, nothing
+of inference.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +19,13 @@ from ibia.errors import InputError
 if TYPE_CHECKING:
     from ibia.model import Model
 
-__all__ = ["Instance", "find_instance", "find_instances", "load"]
+__all__ = ["Instance", "find_instance", "find_instances", "load", "scan_folder"]
 
 _COLUMNS = {"family", "name", "reference", "source"}
+
+# Files of an instance, each plain or compressed, in the order of preference.
+_COMPRESSIONS = (".xz", ".gz", "")
+_MODELS, _EVIDENCE, _MARGINALS, _PARTITION = (".uai", ".bif", ".erg"), (".evid", ".uai.evid"), (".MAR",), (".PR",)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,10 @@ class Instance:
         Bits of the largest clique of a good triangulation, infinite where the index does not say.
     variables
         Number of variables, 0 where the index does not say.
+    observed
+        Number of observed variables, None where the index does not say.
+    model_suffixes
+        Of its model file, the preferred one first.
     """
 
     folder: Path
@@ -48,6 +57,8 @@ class Instance:
     source: str
     width: float = math.inf
     variables: int = 0
+    observed: int | None = None
+    model_suffixes: tuple[str, ...] = _MODELS
 
     @property
     def from_uai2014(self) -> bool:
@@ -57,7 +68,31 @@ class Instance:
     @property
     def has_marginals(self) -> bool:
         """Whether there are reference marginals."""
-        return self.path(".MAR.xz").exists()
+        return self.marginals_path is not None
+
+    @property
+    def model_path(self) -> Path:
+        """The file of the model."""
+        return self._first(self.model_suffixes) or self.path(".uai.xz")
+
+    @property
+    def evidence_path(self) -> Path | None:
+        """The file of the evidence, if there is one."""
+        return self._first(_EVIDENCE)
+
+    @property
+    def marginals_path(self) -> Path | None:
+        """The file of the reference marginals, if there is one."""
+        return self._first(_MARGINALS)
+
+    @property
+    def partition_path(self) -> Path | None:
+        """The file of the reference log10 Z, if there is one."""
+        return self._first(_PARTITION)
+
+    def _first(self, suffixes: tuple[str, ...]) -> Path | None:
+        candidates = (self.path(suffix + compression) for suffix in suffixes for compression in _COMPRESSIONS)
+        return next((path for path in candidates if path.exists()), None)
 
     def path(self, suffix: str) -> Path:
         """Return the path of one of its files."""
@@ -72,21 +107,19 @@ def find_instances(
     Parameters
     ----------
     data
-        The folder; its `index.csv` lists the instances.
+        The folder; its `index.csv` lists the instances. Without one, all models in it and its folders are taken.
     families, names
         Take only these; all if empty.
     only_uai2014
         Take only the marginals problems of that competition.
     """
     index = data / "index.csv"
-    try:
-        with open(index, newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
-    except OSError as error:
-        raise InputError(f"{index} cannot be read ({error.strerror}); expected a folder with an index.csv.") from None
-    if not rows or not rows[0].keys() >= _COLUMNS:
-        raise InputError(f"{index} is not an index of instances: columns are missing.")
-    every = [_instance(data, row) for row in rows]
+    if index.exists() or not data.is_dir():
+        every = _read_index(data, index)
+    else:
+        every = scan_folder(data, _MODELS)
+        if not every:
+            raise InputError(f"{data} has no models: expected an index.csv, or folders with UAI or BIF files.")
     for wanted, known, what in (
         (families, {instance.family for instance in every}, "family"),
         (names, {instance.name for instance in every}, "instance"),
@@ -103,6 +136,32 @@ def find_instances(
     ]
 
 
+def _read_index(data: Path, index: Path) -> list[Instance]:
+    try:
+        with open(index, newline="", encoding="utf-8") as stream:
+            rows = list(csv.DictReader(stream))
+    except OSError as error:
+        raise InputError(f"{index} cannot be read ({error.strerror}); expected a folder with an index.csv.") from None
+    if not rows or not rows[0].keys() >= _COLUMNS:
+        raise InputError(f"{index} is not an index of instances: columns are missing.")
+    return [_instance(data, row) for row in rows]
+
+
+def scan_folder(data: Path, suffixes: tuple[str, ...]) -> list[Instance]:
+    """Return an instance for each model file with one of these suffixes in a folder and the folders in it."""
+    found: dict[tuple[Path, str], Instance] = {}
+    for folder in [data, *sorted(path for path in data.iterdir() if path.is_dir())]:
+        for path in sorted(folder.iterdir()):
+            name = path.name.removesuffix(".xz").removesuffix(".gz")
+            suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
+            if suffix is not None and path.is_file():
+                name = name.removesuffix(suffix)
+                instance = Instance(folder, folder.name, name, "none", str(folder))
+                reference = "given" if instance.has_marginals else "none"
+                found.setdefault((folder, name), replace(instance, reference=reference))
+    return list(found.values())
+
+
 def _instance(data: Path, row: dict[str, str]) -> Instance:
     return Instance(
         folder=data / row["family"],
@@ -112,6 +171,7 @@ def _instance(data: Path, row: dict[str, str]) -> Instance:
         source=row["source"],
         width=float(row.get("minfill_width") or math.inf),
         variables=int(row.get("n_vars") or 0),
+        observed=int(row["n_evidence"]) if row.get("n_evidence") else None,
     )
 
 
@@ -127,5 +187,5 @@ def load(instance: Instance) -> tuple[Model, dict[int, int]]:
     """Read the model and the evidence of an instance."""
     import ibia
 
-    path = instance.path(".evid")
-    return ibia.read(instance.path(".uai.xz")), ibia.read_evidence(path) if path.exists() else {}
+    path = instance.evidence_path
+    return ibia.read(instance.model_path), {} if path is None else ibia.read_evidence(path)

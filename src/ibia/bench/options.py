@@ -67,7 +67,10 @@ def add_limits(parser: argparse.ArgumentParser, seconds: float | None = None) ->
         "--limit-seconds", type=float, default=seconds, metavar="S", help=f"stop a process then (default: {shown})"
     )
     parser.add_argument(
-        "--limit-memory", type=float, metavar="GIB", help="address space of a process (default: ¾ of the machine)"
+        "--limit-memory",
+        type=float,
+        metavar="GIB",
+        help="memory of a process and its helpers (default: ¾ of the machine)",
     )
 
 

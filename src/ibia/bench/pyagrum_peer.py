@@ -1,4 +1,4 @@
-"""pyAgrum as a peer: the same model built through its interface, solved by its exact engines.
+"""pyAgrum as a peer: the same model built through its interface, solved by its engines.
 
 Its reader of UAI files is not used: it swaps parents and rounds tables to single precision. pyAgrum is optional (the
 extra `pyagrum`) and imported only here.
@@ -7,7 +7,7 @@ extra `pyagrum`) and imported only here.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -40,23 +40,43 @@ class Peer:
     ----------
     engine
         Name of the engine.
+    bayesian
+        Whether it is a Bayesian network to pyAgrum.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, engine: str = "LazyPropagation") -> None:
         self._pyagrum = import_pyagrum()
         self._pyagrum.setNumberOfThreads(1)
         self._count = len(model.variables)
-        bayesian = _is_normalised(model)
-        self.engine = "LazyPropagation" if bayesian else "ShaferShenoyMRFInference"
-        self._model = self._bayesian(model) if bayesian else self._markov(model)
+        self.bayesian = _is_normalised(model)
+        self.engine = engine if self.bayesian else "ShaferShenoyMRFInference"
+        self._model = self._bayesian(model) if self.bayesian else self._markov(model)
 
     def solve(self, evidence: Mapping[int, int]) -> list[Any]:
         """Return the posteriors of all variables, as pyAgrum has them."""
+        return self.posteriors(self.inference(evidence))
+
+    def inference(self, evidence: Mapping[int, int], set_up: Callable[[Any], None] | None = None) -> Any:
+        """Return the engine when it has done its work.
+
+        Parameters
+        ----------
+        set_up
+            Called with the engine before.
+        """
         engine = getattr(self._pyagrum, self.engine)(self._model)
-        engine.setNumberOfThreads(1)
+        # Those that approximate have one thread anyway.
+        if hasattr(engine, "setNumberOfThreads"):
+            engine.setNumberOfThreads(1)
         if evidence:
             engine.setEvidence(dict(evidence))
+        if set_up is not None:
+            set_up(engine)
         engine.makeInference()
+        return engine
+
+    def posteriors(self, engine: Any) -> list[Any]:
+        """Return the posteriors of all variables, as pyAgrum has them."""
         return [engine.posterior(variable) for variable in range(self._count)]
 
     @staticmethod

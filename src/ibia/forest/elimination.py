@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ibia.compiled import entry, inside, part
 
-__all__ = ["Elimination", "Graph", "eliminate", "missing_edges"]
+__all__ = ["Elimination", "Graph", "eliminate", "missing_edges", "surely_exceeds"]
 
 _compile = entry()
 _compile_part = part()
@@ -28,6 +28,8 @@ Flags = NDArray[np.bool_]
 # they differ by less than 1e-9: log2(6) is log2(2) + log2(3).
 _SCALE = 2.0**38
 _SAME = int(1e-9 * _SCALE)
+# What sums of bits may be off by rounding.
+_ROUNDING = 1e-7
 # A list this many times longer than what it is compared with is searched, not walked through.
 _LONG = 32
 
@@ -272,6 +274,60 @@ def missing_edges(starts: Integers, neighbours: Integers, weights: Integers) -> 
                     missing[second] -= weights[first] * weights[third]
                     missing[third] -= weights[first] * weights[second]
     return missing
+
+
+@_compile
+def surely_exceeds(starts: Integers, neighbours: Integers, log2: NDArray[np.float64], limit: float) -> bool:
+    """Tell whether every elimination makes a clique of more than `limit` bits; False: perhaps not.
+
+    Contracting edges makes no graph wider, if the vertex that stands for two has the bits of the smaller one. So the
+    least vertex is contracted with the neighbour it shares the fewest others with, again and again: once every vertex
+    left exceeds the limit together with its neighbours, so does the first one eliminated of them.
+    """
+    count = log2.size
+    joined = np.zeros((count, count), np.uint8)
+    own = log2.copy()
+    around = log2.copy()
+    left = np.arange(count)
+    for vertex in range(count):
+        for other in neighbours[starts[vertex] : starts[vertex + 1]]:
+            joined[vertex, other] = 1
+            around[vertex] += log2[other]
+    for size in range(count, 0, -1):
+        at = 0
+        for place in range(1, size):
+            if around[left[place]] < around[left[at]]:
+                at = place
+        gone = left[at]
+        if around[gone] > limit + _ROUNDING:
+            return True
+        left[at] = left[size - 1]
+        row = joined[gone]
+        chosen, fewest = -1, count
+        for other in left[: size - 1]:
+            if row[other]:
+                joined[other, gone] = 0
+                around[other] -= own[gone]
+                shared = 0
+                for place in range(count):
+                    shared += row[place] & joined[other, place]
+                if shared < fewest:
+                    chosen, fewest = other, shared
+        if chosen < 0:
+            continue
+        row[chosen] = 0
+        for other in left[: size - 1]:
+            if row[other] and not joined[chosen, other]:
+                joined[chosen, other] = joined[other, chosen] = 1
+                around[chosen] += own[other]
+                around[other] += own[chosen]
+        if own[gone] < own[chosen]:
+            around[chosen] += own[gone] - own[chosen]
+            for other in left[: size - 1]:
+                if joined[chosen, other]:
+                    around[other] += own[gone] - own[chosen]
+            own[chosen] = own[gone]
+    return False
 
 
 @_inside

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ibia.forest.forest import Forest
 from ibia.tables import Scope, Space, Table
+from ibia.tables.contract import LARGE
 
 __all__ = ["Queried"]
 
@@ -33,6 +34,17 @@ class Queried:
 
     def __post_init__(self) -> None:
         self.holders = self.forest.holders()
+        # The trees as they hang from any root: the next clique on the way there, and how far it is; of the cliques that
+        # hold a variable, the nearest to it.
+        self._parents: dict[int, int] = {}
+        self._depths = {-1: -1}
+        self._tops: dict[int, int] = {}
+        for tree in self.forest.trees():
+            for clique, parent in tree:
+                self._parents[clique] = parent
+                self._depths[clique] = self._depths[parent] + 1
+                for variable in self.forest.scopes[clique]:
+                    self._tops.setdefault(variable, clique)
 
     def joint(self, scope: Scope) -> Table | None:
         """Return the joint marginal over `scope`, normalised, or None if it would need too large a table.
@@ -77,27 +89,47 @@ class Queried:
             found = self._reciprocals[clique, parent] = self.beliefs[clique].over(sepset).reciprocal()
         return found
 
+    def _summed(self, scope: Scope, tables: list[Table], kept: Scope) -> Table:
+        """Return the product of tables over `scope`, summed to `kept`."""
+        if self.space.size(scope) >= LARGE:
+            # It is never written down: it may be larger than any clique.
+            return self.space.contraction(scope, tables, kept)
+        if len(tables) == 1:
+            return tables[0].marginal(kept)
+        product = tables[0].extended(scope)
+        for table in tables[1:]:
+            product.multiply_in(table)
+        return product.marginal(kept)
+
+    def _subtree(self, root: int, wanted: set[int]) -> set[int]:
+        """Return the smallest subtree around `root` that holds those of the wanted variables that its tree has."""
+        scopes, parents, depths = self.forest.scopes, self._parents, self._depths
+        needed = {root}
+        for variable in wanted.difference(scopes[root]):
+            # Whoever comes from outside enters the cliques of a variable at the top of them.
+            clique, top = root, self._tops[variable]
+            path: list[int] = []
+            while clique != top and variable not in scopes[clique]:
+                if depths[clique] >= depths[top]:
+                    path.append(clique)
+                    clique = parents[clique]
+                else:
+                    path.append(top)
+                    top = parents[top]
+                if clique < 0 or top < 0:
+                    # They are in different trees.
+                    break
+            else:
+                needed.update(path, (clique,))
+        return needed
+
     def _from_tree(self, root: int, wanted: set[int]) -> Table | None:
         forest, space = self.forest, self.space
-        parents = {root: -1}
-        queue = [root]
-        needed = {root}
-        missing = wanted.difference(forest.scopes[root])
-        for clique in queue:
-            if not missing:
-                break
-            for neighbour in forest.neighbours[clique]:
-                if neighbour not in parents:
-                    parents[neighbour] = clique
-                    queue.append(neighbour)
-                    if not missing.isdisjoint(forest.scopes[neighbour]):
-                        step = neighbour
-                        while step not in needed:
-                            needed.add(step)
-                            missing.difference_update(forest.scopes[step])
-                            step = parents[step]
+        needed = self._subtree(root, wanted)
+        walk = forest.walk(root, needed)
+        parents = dict(walk)
+        order = [clique for clique, _ in reversed(walk)]
         # What each clique's product spans, and what of it is sent on: sets first, so that no table is made in vain.
-        order = [clique for clique in reversed(queue) if clique in needed]
         unions = {clique: set(forest.scopes[clique]) for clique in order}
         sent: dict[int, Scope] = {}
         for clique in order:
@@ -111,8 +143,7 @@ class Queried:
             sent[clique] = tuple(sorted(kept))
         messages: dict[int, list[Table]] = {clique: [] for clique in order}
         for clique in order:
-            # The product of belief and messages is never written down: it may be larger than any clique.
-            message = space.contraction(
+            message = self._summed(
                 tuple(sorted(unions[clique])), [self.beliefs[clique], *messages[clique]], sent[clique]
             )
             parent = parents[clique]

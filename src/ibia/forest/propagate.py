@@ -14,17 +14,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.compiled import entry, inside, part
+from ibia.compiled import entry, inside, part, with_compiler
 from ibia.tables.contract import (
     LARGE,
     MERGING,
     Rows,
-    array_at,
     contract_logarithms,
-    contract_whole,
     merge_inputs,
     strides_of,
 )
+
+if with_compiler():
+    from ibia.tables.intrinsics import array_at, contract_whole
 
 __all__ = ["COLLECT", "DISTRIBUTE", "Plan", "finish", "propagate", "rows_of", "vanished"]
 

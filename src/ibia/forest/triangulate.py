@@ -6,6 +6,7 @@ soon as it is worse than the best so far or than the bound. Knows scopes and car
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry
-from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges
+from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges, surely_exceeds
 
 __all__ = ["CliqueTree", "clique_tree", "graph_of", "maximal_cliques", "search", "triangulate"]
 
@@ -29,6 +30,8 @@ _FILL, _WEIGHTED_FILL, _SIZE = "fill", "weighted fill", "size"
 _TURNS = (_FILL, _FILL, _WEIGHTED_FILL, _SIZE)
 # Trees with more table entries than this are not worth a longer search: nobody will make those tables.
 _MOST_ENTRIES = 2.0**24
+# In larger graphs the test whether anything can fit takes longer than trying.
+_MOST_CONTRACTED = 1024
 _NONE: Integers = np.empty(0, np.int64)
 
 
@@ -78,7 +81,7 @@ class CliqueTree(NamedTuple):
 
 
 def triangulate(
-    scopes: Iterable[Iterable[int]],
+    scopes: Iterable[tuple[int, ...]],
     log2: Sequence[float] | Mapping[int, float],
     limit: float = float("inf"),
     restarts: int = 0,
@@ -106,13 +109,14 @@ def triangulate(
         Stop early when the search took more than this many steps for each table entry of the best tree so far (of more
         than 2^24 entries, for 2^24).
     """
-    listed = [tuple(scope) for scope in scopes]
-    members = np.fromiter(chain.from_iterable(listed), np.int64)
+    listed = list(scopes)
+    members = np.array(list(chain.from_iterable(listed)), np.int64)
     if not members.size:
         return CliqueTree(0.0, [], [], [], {})
-    lengths = np.fromiter(map(len, listed), np.int64, len(listed))
-    variables, graph = graph_of(lengths, members)
+    variables, graph = graph_of(np.array(list(map(len, listed)), np.int64), members)
     bits = np.array([log2[variable] for variable in variables.tolist()])
+    if math.isfinite(limit) and bits.size <= _MOST_CONTRACTED and surely_exceeds(*graph, bits, limit):
+        return None
     best = search(graph, bits, limit, restarts, good_enough, seed, effort)
     return clique_tree(best, variables) if np.isfinite(best.width) else None
 

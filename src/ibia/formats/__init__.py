@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ibia.errors import InputError
-from ibia.formats import erg, uai
+from ibia.formats import bif, erg, uai
 from ibia.formats.text import PathLike, Tokens, inner_suffix, read_tokens
 from ibia.formats.uai import (
     read_evidence,
@@ -57,6 +57,7 @@ class Format:
 FORMATS: dict[str, Format] = {
     ".uai": Format(uai.parse_model, lambda word: word in (b"MARKOV", b"BAYES"), uai.write_model),
     ".erg": Format(erg.parse_model, bytes.isdigit),
+    ".bif": Format(bif.parse_model, lambda word: word in (b"NETWORK", b"VARIABLE")),
 }
 
 

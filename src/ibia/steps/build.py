@@ -23,7 +23,7 @@ _NO_HOMES: Mapping[int, list[tuple[int, Scope]]] = {}
 # The cost of an attempt is counted in the scopes it triangulates, and so many more.
 _ATTEMPT = 8
 # The tables of a clique cost about as much time as so many scopes, and as one more for every so many entries.
-_CLIQUE = 8
+_CLIQUE = 2
 _ENTRIES = 1024
 # Small forests are searched as long as one of so many units more.
 _LEAST = 4096
@@ -33,18 +33,18 @@ class Refusals:
     """What did not fit in this step and the one before: the same scopes need not be triangulated again."""
 
     def __init__(self) -> None:
-        self._now: set[tuple[float, tuple[Scope, ...]]] = set()
-        self._before: set[tuple[float, tuple[Scope, ...]]] = set()
+        self._now: set[tuple[float, frozenset[Scope]]] = set()
+        self._before: set[tuple[float, frozenset[Scope]]] = set()
 
     def next_step(self) -> None:
         """Forget what the last step did not ask for."""
         self._before, self._now = self._now, set()
 
-    def add(self, limit: float, scopes: tuple[Scope, ...]) -> None:
+    def add(self, limit: float, scopes: frozenset[Scope]) -> None:
         """Remember that `scopes` have no clique tree within `limit`."""
         self._now.add((limit, scopes))
 
-    def known(self, limit: float, scopes: tuple[Scope, ...]) -> bool:
+    def known(self, limit: float, scopes: frozenset[Scope]) -> bool:
         """Tell whether `scopes` did not fit before."""
         key = (limit, scopes)
         if key in self._before:
@@ -262,18 +262,22 @@ class Growth:
             Clique → further potentials that are about to be multiplied into it: they lose it with the region.
         """
         region = self.region(scope for _, scope in batch)
-        within = [(potential, self.potentials[potential]) for clique in region for potential in self.contents[clique]]
-        within += [added for clique in region for added in homes.get(clique, ())]
-        border = [
-            (clique, neighbour, sepset)
-            for clique in region
-            for neighbour, sepset in self.forest.neighbours[clique].items()
-            if neighbour not in region
-        ]
-        found = {scope for _, scope in within}
-        found.update(scope for _, scope in batch)
-        found.update(sepset for _, _, sepset in border)
-        scopes = tuple(sorted(found))
+        within: list[tuple[int, Scope]] = []
+        border: list[tuple[int, int, Scope]] = []
+        found = {scope for _, scope in batch}
+        for clique in region:
+            for potential in self.contents[clique]:
+                scope = self.potentials[potential]
+                within.append((potential, scope))
+                found.add(scope)
+            for neighbour, sepset in self.forest.neighbours[clique].items():
+                if neighbour not in region:
+                    border.append((clique, neighbour, sepset))
+                    found.add(sepset)
+            for potential, scope in homes.get(clique, ()):
+                within.append((potential, scope))
+                found.add(scope)
+        scopes = frozenset(found)
         # Cliques that were too large before may stay so; the limit is for what is new.
         allowed = max(limit, max((self.bits[clique] for clique in region), default=0.0))
         if not self.refusals.known(allowed, scopes):
@@ -424,6 +428,7 @@ def grow(
     started = growth.spent
     position, size = 0, batch
     while position < len(remaining) and growth.spent - started <= effort * growth.allowance():
+        growth.space.control.check()
         part = range(position, min(position + size, len(remaining)))
         position = part.stop
         before = len(deferred)

@@ -71,6 +71,12 @@ class LocalReducer:
         self.removed = 0
         # Variable → clique → ways to take it out of it; they change only when the variable goes somewhere.
         self._ways: dict[int, dict[int, list[Removal]]] = {}
+        # Variable → the cliques and sepsets that hold nothing else: they would be empty without it.
+        self._alone: dict[int, set[int | Edge]] = {}
+        for clique, scope in self.scopes.items():
+            self._note_if_alone(clique, scope)
+        for key, sepset in self.sepsets.items():
+            self._note_if_alone(key, sepset)
 
     def removals(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`: one for each part that may keep it."""
@@ -79,40 +85,47 @@ class LocalReducer:
         known = self._ways.setdefault(variable, {})
         if clique not in known:
             known[clique] = self._find_ways(clique, variable)
+        alone = self._alone.get(variable)
+        if not alone:
+            return known[clique]
         return [
-            way
-            for way in known[clique]
-            if all(len(self.sepsets[key]) > 1 for key in way.edges)
-            and all(len(self.scopes[member]) > 1 for member in way.cliques)
+            way for way in known[clique] if alone.isdisjoint(way.edges) and alone.isdisjoint(way.cliques)
         ]
+
+    def _note_if_alone(self, key: int | Edge, left: set[int]) -> None:
+        if len(left) == 1:
+            self._alone.setdefault(next(iter(left)), set()).add(key)
 
     def _find_ways(self, clique: int, variable: int) -> list[Removal]:
         """Return the ways to take `variable` out of `clique`, whatever is left of other cliques and sepsets."""
-        neighbours, sepsets = self.forest.neighbours, self.sepsets
-        parts: list[tuple[list[int], list[Edge]]] = []
+        neighbours, holders = self.forest.neighbours, self.holders[variable]
+        # The cliques of each part from here outwards, each with the edge that leads to it.
+        parts: list[list[tuple[Edge, int]]] = []
         for start in sorted(neighbours[clique]):
-            key = edge(clique, start)
-            if variable not in sepsets[key]:
+            if start not in holders:
                 continue
-            part, edges = [start], [key]
-            seen = {clique, start}
-            for here in part:
+            part = [(edge(clique, start), start)]
+            before = [clique]
+            for (_, here), former in zip(part, before, strict=False):
                 for neighbour in neighbours[here]:
-                    if neighbour not in seen:
-                        key = edge(here, neighbour)
-                        if variable in sepsets[key]:
-                            seen.add(neighbour)
-                            part.append(neighbour)
-                            edges.append(key)
-            parts.append((part, edges))
-        parts.sort(key=lambda part: min(part[0]))
-        # The part that keeps the variable loses only the edge that leads to it.
+                    if neighbour in holders and neighbour != former:
+                        part.append((edge(here, neighbour), neighbour))
+                        before.append(here)
+            parts.append(part)
+        parts.sort(key=lambda part: min(member for _, member in part))
+        if not parts:
+            return [Removal(variable, clique, (clique,), (), True)]
         ways = []
-        for kept in range(max(len(parts), 1)):
-            gone = [part for number, (part, _) in enumerate(parts) if number != kept]
-            edges = [key for number, (_, keys) in enumerate(parts) for key in (keys[:1] if number == kept else keys)]
-            cliques = tuple(sorted([clique, *(member for part in gone for member in part)]))
-            ways.append(Removal(variable, clique, cliques, tuple(sorted(edges)), not parts))
+        for kept in parts:
+            # The part that keeps the variable loses only the edge that leads to it.
+            terms = [(kept[0][0], clique)]
+            for part in parts:
+                if part is not kept:
+                    terms += part
+            edges, cliques = zip(*terms, strict=True)
+            ways.append(
+                Removal(variable, clique, tuple(sorted(cliques)), tuple(sorted(edges)), False, tuple(terms))
+            )
         return ways
 
     def _remove(self, removal: Removal) -> None:
@@ -126,9 +139,12 @@ class LocalReducer:
             self.scopes[clique].discard(removal.variable)
             self.holders[removal.variable].discard(clique)
             self.bits[clique] = self.space.bits(self.scopes[clique])
+            self._note_if_alone(clique, self.scopes[clique])
         self._ways.pop(removal.variable, None)
         for key in removal.edges:
             self.sepsets[key].discard(removal.variable)
+            self._note_if_alone(key, self.sepsets[key])
+        self.rule.forget(removal)
 
     def reduce(self, limits: dict[int, float]) -> list[Removal]:
         """Bring the named cliques within their limits (bits), always at the smallest loss; return what was removed.
@@ -141,6 +157,7 @@ class LocalReducer:
         ]
         heapify(waiting)
         while waiting:
+            self.space.control.check()
             size, clique = heappop(waiting)
             if self.bits[clique] <= limits[clique] + _EPSILON:
                 continue
@@ -156,16 +173,28 @@ class LocalReducer:
         return made
 
     def _cheapest(self, clique: int) -> Removal | None:
-        removals = [
-            removal for variable in sorted(self.scopes[clique]) for removal in self.removals(clique, variable)
-        ]
-        self.rule.foresee(removals, self.scopes, self.sepsets)
+        """Return the best way to take any variable out of a clique.
+
+        Variables that look cheap from here come first: for most others that look is enough.
+        """
+        near = self.forest.neighbours[clique]
+        edges = {
+            variable: [edge(clique, neighbour) for neighbour in near if neighbour in self.holders[variable]]
+            for variable in sorted(self.scopes[clique])
+            if not (variable in self.interface and len(self.holders[variable]) == 1)
+        }
+        floors = self.rule.floors(clique, edges, self.scopes, self.sepsets)
         best: tuple[float, ...] | None = None
         choice: Removal | None = None
-        for removal in removals:
-            rank = self.rule.rank(removal, self.scopes, self.sepsets)
-            if best is None or rank < best:
-                best, choice = rank, removal
+        for variable in sorted(edges, key=lambda variable: (floors[variable], variable)):
+            if best is not None and floors[variable] > best[0]:
+                break
+            ways = self.removals(clique, variable)
+            first = len(ways)
+            for number in sorted(range(len(ways)), key=lambda number: (len(ways[number].cliques), number)):
+                rank = self.rule.rank(ways[number], self.scopes, self.sepsets, best)
+                if rank is not None and (best is None or rank < best or (rank == best and number < first)):
+                    best, choice, first = rank, ways[number], number
         return choice
 
     def reduction(self) -> Reduction:

@@ -19,15 +19,36 @@ from ibia.tables.threads import run_parts
 
 __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 
+# What sums of entropies (nats) may be off by rounding.
+_ROUNDING = 1e-9
+# With tables of fewer entries, looking at as few of them as possible is faster than computing all on several threads.
+_WORTH_THREADS = 2**14
+
 
 class Removal(NamedTuple):
-    """A way to remove a variable from a clique: from which cliques and sepsets it has to go."""
+    """A way to remove a variable from a clique: from which cliques and sepsets it has to go.
+
+    Attributes
+    ----------
+    exact
+        Whether no other clique holds the variable.
+    terms
+        The edges and cliques in pairs: the edge towards what keeps the variable with the clique itself, and from there
+        outwards each other clique with the edge that leads to it. Each pair adds H(v | S∖v) − H(v | C∖v) to the loss,
+        which is never negative, since S lies in C.
+    """
 
     variable: int
     clique: int
     cliques: tuple[int, ...]
     edges: tuple[Edge, ...]
     exact: bool
+    terms: tuple[tuple[Edge, int], ...] = ()
+
+
+def _keys(removal: Removal) -> tuple[int | Edge, ...]:
+    """Return all sepsets and cliques that a removal changes."""
+    return (*removal.edges, *removal.cliques)
 
 
 Scopes = dict[int, set[int]]
@@ -37,16 +58,30 @@ Sepsets = dict[Edge, set[int]]
 class LossRule(Protocol):
     """Ranks removals (smaller is better) and tells their loss in nats."""
 
-    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
-        """Hear which removals are about to be ranked."""
+    def floors(
+        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
+    ) -> dict[int, float]:
+        """Return for each variable what the first figure of no removal of it from a clique is below.
+
+        Parameters
+        ----------
+        edges
+            Variable → the edges of the clique that hold it.
+        """
         ...
 
-    def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
-        """Return the sort key of a removal."""
+    def rank(
+        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+    ) -> tuple[float, ...] | None:
+        """Return the sort key of a removal; it may be None where the key would be above `best`."""
         ...
 
     def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
         """Return the exact loss of a removal in nats."""
+        ...
+
+    def forget(self, removal: Removal) -> None:
+        """Hear that a removal was made: what is known of its cliques and sepsets holds no longer."""
         ...
 
 
@@ -57,51 +92,93 @@ class KullbackLeibler:
         self.space = space
         self._beliefs = forest.beliefs
         self._sepsets = forest.sepsets
-        # Entropies of the cliques and sepsets as reduced so far, whole (None) and without each variable; they start
-        # from the marginal as reduced so far, not from the full belief.
+        # The marginal of each clique and sepset as reduced so far (the next one starts from it), its entropy, and
+        # H(v | rest) of the variables asked for: sums over many of them are made again and again.
         self._current: dict[int | Edge, Table] = {}
-        self._entropies: dict[int | Edge, dict[int | None, float]] = {}
+        self._entropies: dict[int | Edge, float] = {}
+        self._conditionals: dict[int | Edge, dict[int, float]] = {}
 
-    def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
+    def rank(
+        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+    ) -> tuple[float, ...] | None:
         """Return the loss per bit that the removal frees in its clique."""
-        loss = 0.0 if removal.exact else self.loss(removal, scopes, sepsets)
-        return (loss / max(self.space.log2[removal.variable], 1e-9), float(removal.variable))
+        variable = removal.variable
+        bits = max(self.space.log2[variable], 1e-9)
+        if removal.exact:
+            return (0.0, float(variable))
+        if best is not None and not self._within(removal, best[0] * bits + _ROUNDING, scopes, sepsets):
+            return None
+        return (self.loss(removal, scopes, sepsets) / bits, float(variable))
+
+    def _within(self, removal: Removal, most: float, scopes: Scopes, sepsets: Sepsets) -> bool:
+        """Tell whether a removal loses no more than `most`, looking at no more of it than that takes."""
+        variable, conditionals = removal.variable, self._conditionals
+        if self.space.size(tuple(scopes[removal.clique])) >= _WORTH_THREADS:
+            self._measure([(key, variable) for key in _keys(removal)], scopes, sepsets)
+        loss = 0.0
+        for key, clique in removal.terms:
+            try:
+                loss += conditionals[key][variable] - conditionals[clique][variable]
+            except KeyError:
+                self._measure([(key, variable), (clique, variable)], scopes, sepsets)
+                loss += conditionals[key][variable] - conditionals[clique][variable]
+            if loss > most:
+                return False
+        return True
 
     def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
         """Return Σ H(v | S∖v) over the sepsets minus Σ H(v | C∖v) over the cliques."""
-        variable = removal.variable
-        gained = sum(self._conditional(key, sepsets[key], variable) for key in removal.edges)
-        lost = sum(self._conditional(clique, scopes[clique], variable) for clique in removal.cliques)
+        variable, conditionals = removal.variable, self._conditionals
+        try:
+            gained = sum([conditionals[key][variable] for key in removal.edges])
+            lost = sum([conditionals[clique][variable] for clique in removal.cliques])
+        except KeyError:
+            self._measure([(key, variable) for key in _keys(removal)], scopes, sepsets)
+            return self.loss(removal, scopes, sepsets)
         return gained - lost
 
-    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
-        """Compute the entropies that the ranks of some removals need, on several threads if that is much work."""
+    def floors(
+        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
+    ) -> dict[int, float]:
+        """Return the least loss per bit of any pair of the clique itself and one of its edges."""
+        conditionals = self._conditionals
+        shared = {variable: keys for variable, keys in edges.items() if keys}
+        wanted: list[tuple[int | Edge, int]] = [(clique, variable) for variable in shared]
+        wanted += [(key, variable) for variable, keys in shared.items() for key in keys]
+        self._measure(wanted, scopes, sepsets)
+        floors = dict.fromkeys(edges, 0.0)
+        for variable, keys in shared.items():
+            loss = min(conditionals[key][variable] for key in keys) - conditionals[clique][variable]
+            floors[variable] = (loss - _ROUNDING) / max(self.space.log2[variable], 1e-9)
+        return floors
+
+    def forget(self, removal: Removal) -> None:
+        """Forget the entropies of what has changed."""
+        for key in _keys(removal):
+            self._conditionals.pop(key, None)
+            self._entropies.pop(key, None)
+
+    def _measure(self, wanted: list[tuple[int | Edge, int]], scopes: Scopes, sepsets: Sepsets) -> None:
+        """Compute H(v | rest) of pairs of a clique or sepset and a variable v, if not known, on threads if worth it."""
+        conditionals = self._conditionals
         missing: dict[tuple[int | Edge, int], Table] = {}
-        for removal in removals:
-            if not removal.exact:
-                keys: list[int | Edge] = [*removal.edges, *removal.cliques]
-                for key in keys:
-                    table = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
-                    if removal.variable not in self._entropies[key]:
-                        missing[key, removal.variable] = table
+        for key, variable in wanted:
+            if key not in conditionals or variable not in conditionals[key]:
+                missing[key, variable] = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
+        if not missing:
+            return
+        whole = {key: table for (key, _), table in missing.items() if key not in self._entropies}
+        tasks = [table.entropy for table in whole.values()]
+        tasks += [partial(table.entropy_without, variable) for (_, variable), table in missing.items()]
         entries = sum(table.values.size for table in missing.values())
         if entries >= LARGE:
             self.space.control.check()
-            found = run_parts(
-                [partial(table.entropy_without, variable) for (_, variable), table in missing.items()],
-                entries,
-                self.space.control,
-            )
-            for (key, variable), entropy in zip(missing, found, strict=True):
-                self._entropies[key][variable] = entropy
-
-    def _conditional(self, key: int | Edge, scope: set[int], variable: int) -> float:
-        """Return H(v | rest) in a clique or sepset."""
-        current = self._table(key, scope)
-        entropies = self._entropies[key]
-        if variable not in entropies:
-            entropies[variable] = current.entropy_without(variable)
-        return entropies[None] - entropies[variable]
+            found = run_parts(tasks, entries, self.space.control)
+        else:
+            found = [task() for task in tasks]
+        self._entropies.update(zip(whole, found, strict=False))
+        for (key, variable), entropy in zip(missing, found[len(whole) :], strict=True):
+            conditionals.setdefault(key, {})[variable] = self._entropies[key] - entropy
 
     def _table(self, key: int | Edge, scope: set[int]) -> Table:
         """Return the marginal of a clique or sepset over what is left of its scope."""
@@ -113,7 +190,6 @@ class KullbackLeibler:
             else:
                 current = (current or belief).marginal(tuple(sorted(scope)))
             self._current[key] = current
-            self._entropies[key] = {None: current.entropy()}
         return current
 
 
@@ -125,10 +201,15 @@ class MutualInformation(KullbackLeibler):
         self._interface = interface
         self._pairs: dict[tuple[int, Scope], float] = {}
 
-    def foresee(self, removals: list[Removal], scopes: Scopes, sepsets: Sepsets) -> None:
-        """Do nothing: ranks are made of pairs of variables, which are cheap."""
+    def floors(
+        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
+    ) -> dict[int, float]:
+        """Return nothing that would rule out a variable: pairs are cheap."""
+        return dict.fromkeys(edges, 0.0)
 
-    def rank(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> tuple[float, ...]:
+    def rank(
+        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+    ) -> tuple[float, ...]:
         """Return the largest mutual information with an interface variable of the clique, per bit."""
         clique, variable = removal.clique, removal.variable
         largest = max(

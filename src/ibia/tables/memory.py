@@ -17,9 +17,13 @@ from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
 
-__all__ = ["address_of", "allocate", "allocate_unset", "limit_memory", "release_all"]
+__all__ = ["KEPT_BYTES", "address_of", "allocate", "allocate_unset", "limit_memory", "release_all"]
 
 Array = NDArray[np.float64]
+
+# Tables of steps are kept for the way back while they take no more than this; others are computed again
+# (docs/decisions.md).
+KEPT_BYTES = 2.0**30
 
 # Smaller arrays come from the heap, without a system call.
 _SMALLEST = 2**15

@@ -1,0 +1,122 @@
+"""One alternative: a way to cut a component into steps, run forward, swept backward once, and finished if it is good.
+
+Which alternatives there are and which of them count is decided elsewhere (``portfolio.py``), and so is who runs them:
+this process or another one (``schedule.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ibia.backward.posterior import Posterior
+from ibia.backward.sweeps import Sweeper
+from ibia.prepare import Problem
+from ibia.result import StepFigures
+from ibia.sequence import Settings, Step, forward
+
+__all__ = ["Alternative", "Progress", "Solved", "Trial", "barren", "nothing_lost", "run_forward", "solved"]
+
+Progress = Callable[[str, int, int], None]
+
+
+class Alternative(NamedTuple):
+    """A way to cut a component into steps: order of the factors, variant of the elimination order behind it."""
+
+    order: str
+    variant: int
+    settings: Settings
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A component's answer, without the tables behind it.
+
+    Attributes
+    ----------
+    exact
+        Whether no lossy operation was made.
+    loss
+        Nats lost by local marginalisation.
+    order
+        The order of the factors that was kept.
+    tried
+        How many alternatives were tried.
+    spread
+        How far the marginals of an alternative are from the answer's, at most (Hellinger): the median over those tried.
+    """
+
+    posterior: Posterior
+    exact: bool
+    loss: float
+    order: str
+    steps: tuple[StepFigures, ...]
+    tried: int = 1
+    spread: float = 0.0
+
+
+class Trial:
+    """An alternative after its forward pass.
+
+    Attributes
+    ----------
+    work
+        Table entries of all steps.
+    exact
+        Whether nothing was lost.
+    """
+
+    def __init__(self, problem: Problem, alternative: Alternative, progress: Progress | None = None) -> None:
+        steps = run_forward(problem, alternative, progress)
+        self.work = math.fsum(step.entries for step in steps)
+        self.exact = nothing_lost(steps)
+        self._order = alternative.order
+        self._sweeper = Sweeper(problem, steps, alternative.settings.bound, barren(problem, alternative.order))
+
+    def answer(self, sweeps: int) -> Solved:
+        """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
+        return solved(self._sweeper.run(sweeps), self._sweeper.steps, self._order, self.exact)
+
+    def drop(self) -> None:
+        """Let go of the tables."""
+        del self._sweeper
+
+
+def run_forward(problem: Problem, alternative: Alternative, progress: Progress | None) -> list[Step]:
+    """Return the steps of an alternative."""
+    name, variant, settings = alternative
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(name, done, total)
+
+    return forward(problem, problem.order(name, variant), settings, report, topological=name == "topological")
+
+
+def barren(problem: Problem, order: str) -> frozenset[int]:
+    """Return the factors that cannot inform earlier steps, if they are added in that order."""
+    return problem.barren if order == "topological" else frozenset()
+
+
+def nothing_lost(steps: list[Step]) -> bool:
+    """Tell whether no lossy operation was made: a loss of zero alone would not do (rounding hides small losses)."""
+    return all(step.reduction is None or step.reduction.removals == 0 for step in steps)
+
+
+def solved(posterior: Posterior, steps: list[Step], order: str, exact: bool) -> Solved:
+    """Return an answer with the figures of its steps."""
+    figures = tuple(
+        StepFigures(
+            step=number,
+            cliques=len(step.forest.scopes),
+            largest_bits=step.largest_bits,
+            factors=step.added,
+            bound=step.bound,
+            loss=step.loss,
+            seconds=step.seconds,
+        )
+        for number, step in enumerate(steps)
+    )
+    return Solved(posterior, exact, math.fsum(step.loss for step in steps), order, figures)

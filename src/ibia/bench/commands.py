@@ -1,0 +1,289 @@
+"""The commands ``ibia bench …``: read the command line, show what comes of it.
+
+What is measured and how stands in the other modules of this folder.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+
+from ibia.bench.apart import Limits, Row
+from ibia.bench.report import short
+from ibia.bench.run import ANSWERED, Plan, plan_runs, run_plan
+from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
+from ibia.bench.solvers import SOLVERS, parse_solver
+from ibia.bench.store import Store, read_results
+from ibia.bench.tables import MEMORY, TABLES
+from ibia.errors import InputError
+from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="bench",
+    help="Measure solvers on sets of models with known answers.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+_BAD_USAGE = 2
+
+# What is compared, and within which limits, where the user does not say.
+_SOLVERS = ("ibia:bound=12", "ibia:bound=15", "paper:bound=12", "loopy")
+_TIME_LIMIT = "120"
+_MEMORY_LIMIT = "8GB"
+
+DataOption = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DIR", help=f"Folder of models (default: the variable {DATA_VARIABLE})."),
+]
+
+
+@app.callback(invoke_without_command=True)
+def _bench(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(_BAD_USAGE)
+
+
+@app.command("list")
+def _list(data: DataOption = None) -> None:
+    """Show the sets there are, and the solvers."""
+    sets = find_sets(data)
+    width = max(len(name) for name in (*sets, *SOLVERS)) + 2
+    typer.echo(f"{'set':<{width}}{'models':>7}{'answers':>9}  what it is")
+    for name, entry in sets.items():
+        # Answers to generated models are computed where they are narrow enough.
+        generated = all(item.source == "generated" for item in entry.items)
+        known = "–" if generated else str(sum(1 for item in entry.items if item.has_reference))
+        typer.echo(f"{name:<{width}}{len(entry.items):>7}{known:>9}  {entry.about}")
+    typer.echo(f"\n{'solver':<{width}}what it is")
+    for name, solver in SOLVERS.items():
+        typer.echo(f"{name:<{width}}{solver.about}")
+
+
+@app.command("run")
+def _run(
+    names: Annotated[
+        list[str], typer.Option("--set", metavar="NAME", help="Set of models, or family:parameters; can be repeated.")
+    ],
+    solvers: Annotated[
+        list[str] | None,
+        typer.Option("--solver", metavar="NAME:OPTIONS", help=f"Can be repeated (default: {' '.join(_SOLVERS)})."),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Results: a line of JSON for each run.")] = Path(
+        "bench.jsonl"
+    ),
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these models.")] = None,
+    data: DataOption = None,
+    jobs: Annotated[
+        int | None, typer.Option("-j", "--jobs", metavar="N", help="Runs at the same time (default: as cores allow).")
+    ] = None,
+    time_limit: Annotated[str, typer.Option(metavar="SECONDS", help="Of each run.")] = _TIME_LIMIT,
+    memory_limit: Annotated[str, typer.Option(metavar="SIZE", help="Of each run: 8GB, 500MB, 2GiB.")] = _MEMORY_LIMIT,
+    threads: Annotated[int, typer.Option(metavar="N", help="Of each run.")] = 1,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
+) -> None:
+    """Run solvers on sets of models; what the results file has already is not repeated."""
+    if threads < 1 or (jobs is not None and jobs < 1):
+        raise InputError("expected at least one job and one thread")
+    limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
+    chosen = [parse_solver(text) for text in dict.fromkeys(solvers or _SOLVERS)]
+    items = choose(find_sets(data), names, only or [])
+    with Store(out) as store:
+        plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
+        carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
+
+
+@app.command("table")
+def _table(
+    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(TABLES)}.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Results, read and added to.")] = Path(
+        "bench.jsonl"
+    ),
+    data: DataOption = None,
+    minutes: Annotated[
+        float | None, typer.Option(metavar="N", help="Only columns with at most this limit of time.")
+    ] = None,
+    solvers: Annotated[
+        list[str] | None, typer.Option("--solver", metavar="NAME:OPTIONS", help="Further solvers; can be repeated.")
+    ] = None,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="NAME", help="Only these models.")] = None,
+    jobs: Annotated[int, typer.Option("-j", "--jobs", metavar="N", help="Runs at the same time.")] = 1,
+    any_version: Annotated[
+        bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
+    ] = False,
+    run: Annotated[bool, typer.Option("--run/--no-run", help="Run what the results file does not have.")] = True,
+) -> None:
+    """Show one of the paper's tables, ours beside the published figures.
+
+    What the results file does not have is run first.
+    """
+    if name not in TABLES:
+        raise InputError(f"There is no table {name!r}; expected one of {', '.join(TABLES)}.")
+    sets = find_sets(data)
+    if "all" not in sets:
+        raise InputError(f"The paper's models are needed: expected --data or {DATA_VARIABLE}.")
+    table = TABLES[name]
+    items = [item for item in choose(sets, ["all"], only or []) if table.takes(item)]
+    more = [parse_solver(text).label for text in solvers or []]
+    columns = table.chosen(minutes or math.inf, more)
+    if run:
+        with Store(out) as store:
+            for limit in dict.fromkeys(column.minutes for column in columns):
+                chosen = [parse_solver(column.solver) for column in columns if column.minutes == limit]
+                limits = Limits(limit * 60.0, MEMORY)
+                plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
+                carry_out(plan, store, jobs)
+            rows = list(store.rows.values())
+    else:
+        rows = read_results([out])
+    typer.echo(table.markdown(items, columns, rows))
+
+
+def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> None:
+    """Do what is planned, and show how far it is."""
+    total = len(plan.todo) + len(plan.done)
+    if plan.done:
+        typer.echo(f"{len(plan.done)} of {total} runs are done already.", err=True)
+    if not plan.todo:
+        return
+    if jobs * plan.limits.threads > usable_cores():
+        typer.echo(
+            f"{jobs} runs of {plan.limits.threads} threads share {usable_cores()} cores: the times will not mean much.",
+            err=True,
+        )
+    memory = plan.limits.memory
+    if memory is not None and jobs * memory > available_memory():
+        typer.echo(
+            f"{jobs} runs of up to {size_in_words(memory)} share {size_in_words(available_memory())} of free memory.",
+            err=True,
+        )
+    counted = {"ended": 0}
+    with _ending_on_request(), _progress(len(plan.todo), jobs) as (show, say):
+
+        def report(row: Row) -> None:
+            counted["ended"] += 1
+            if not quiet:
+                say(run_line(row))
+            show(row)
+
+        if not quiet:
+            say(RUN_HEADER)
+        try:
+            run_plan(plan, store, at_once=jobs, report=report, announce=say)
+        except KeyboardInterrupt:
+            left = len(plan.todo) - counted["ended"]
+            say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
+            raise
+
+
+RUN_HEADER = (
+    f"{'family':<12}{'name':<32}{'solver':<36}{'HD_avg':>9}{'HD_max':>9}{'Δ log10 Z':>11}{'estimate':>10}"
+    f"{'seconds':>9}{'MiB':>7}"
+)
+
+
+def run_line(row: Row) -> str:
+    """Return the line of a run under `RUN_HEADER`."""
+    start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
+    if row["status"] != ANSWERED:
+        return f"{start} {row['status']}: {row.get('error', '')}"
+    estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
+    memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
+    return (
+        f"{start}{short(row.get('hd_avg')):>9}{short(row.get('hd_max')):>9}{short(row['delta_log10_z']):>11}"
+        f"{estimate:>10}{row['seconds']:>9.2f}{memory / 2**20:>7.0f}"
+    )
+
+
+@contextmanager
+def _ending_on_request() -> Iterator[None]:
+    """Let a request to terminate end a bench as an interruption does: what is running is stopped first."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
+    """Yield a function to call after each run, and one to print a line; on a terminal a bar shows the time left."""
+    left = TimeLeft(total, jobs)
+    if not sys.stderr.isatty():
+        yield left.add, lambda line: print(line, flush=True)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), TextColumn("{task.completed}/{task.total} runs"), TimeElapsedColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as shown:
+        task = shown.add_task("", total=total)
+
+        def show(row: Row) -> None:
+            left.add(row)
+            shown.update(task, advance=1, description=left.words())
+
+        def say(line: str) -> None:
+            if sys.stdout.isatty():
+                # Above the bar.
+                shown.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            else:
+                print(line, flush=True)
+
+        yield show, say
+
+
+class TimeLeft:
+    """How long a bench will still take, by how long its runs took so far.
+
+    Parameters
+    ----------
+    total
+        How many runs there are.
+    jobs
+        How many at the same time.
+    """
+
+    def __init__(self, total: int, jobs: int) -> None:
+        self._total = total
+        self._jobs = jobs
+        self._taken: list[float] = []
+
+    def add(self, row: Row) -> None:
+        """Note a run that has ended."""
+        self._taken.append(float(row["wall_seconds"]))
+
+    @property
+    def seconds(self) -> float:
+        """The estimate; infinite before the first run has ended."""
+        if not self._taken:
+            return math.inf
+        return math.fsum(self._taken) / len(self._taken) * (self._total - len(self._taken)) / self._jobs
+
+    def words(self) -> str:
+        """Return the estimate as a text."""
+        if not math.isfinite(self.seconds):
+            return ""
+        minutes, seconds = divmod(round(self.seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        shown = f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds:02} s"
+        return f"about {shown} left"

@@ -1,0 +1,8 @@
+"""Generated models for the bench: nothing to download, the same for the same seed everywhere.
+
+`SETS` names the sets; each member makes its model and evidence when asked. Knows nothing of inference.
+"""
+
+from ibia.bench.generate.sets import FAMILIES, SETS, Generated, find_generated
+
+__all__ = ["FAMILIES", "SETS", "Generated", "find_generated"]

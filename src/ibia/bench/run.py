@@ -1,0 +1,219 @@
+"""Running solvers on sets of models: each run in a process of its own, its row in the results file as soon as it ends.
+
+A run is known by the contents of its model, the solver with its options and version, and the limits; one that the
+results file has is not repeated. Knows nothing of what solvers do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ibia.bench.apart import OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
+from ibia.bench.metrics import find_nonsense, score
+from ibia.bench.reference import Reference
+from ibia.bench.sets import Item, item_from
+from ibia.bench.solvers import Allowance, Answer, NonsenseError, Solver, UnsuitedError, parse_solver
+from ibia.bench.store import Store
+
+__all__ = ["ANSWERED", "NONSENSE", "UNSUITED", "Plan", "Run", "make_reference", "plan_runs", "run_plan", "solve"]
+
+# The status of a row; `apart` has those of runs that were stopped or failed.
+ANSWERED, NONSENSE, UNSUITED = "answered", "nonsense", "unsuited"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A solver on a model.
+
+    Attributes
+    ----------
+    key
+        What tells it from all other runs.
+    """
+
+    item: Item
+    solver: Solver
+    key: str
+    label: Row
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What there is to do.
+
+    Attributes
+    ----------
+    todo
+        Runs without a row, model by model.
+    done
+        Rows there are already.
+    """
+
+    limits: Limits
+    todo: tuple[Run, ...]
+    done: tuple[Row, ...]
+
+
+def plan_runs(
+    items: Sequence[Item],
+    solvers: Sequence[Solver],
+    limits: Limits,
+    known: dict[str, Row],
+    *,
+    any_version: bool = False,
+) -> Plan:
+    """Return the runs of all solvers on all items that have no row yet.
+
+    Parameters
+    ----------
+    known
+        Rows there are, by key.
+    any_version
+        Whether rows of other versions of a solver will do.
+    """
+    versions = {solver.label: solver.version() for solver in solvers}
+    others = {_without_version(row): row for row in known.values()} if any_version else {}
+    todo, done = [], []
+    for item in items:
+        digest = item.digest()
+        for solver in solvers:
+            run = _run(item, digest, solver, versions[solver.label], limits)
+            row = known.get(run.key) or others.get(_without_version(run.label))
+            if row is None:
+                todo.append(run)
+            else:
+                done.append(row)
+    return Plan(limits, tuple(todo), tuple(done))
+
+
+def _without_version(row: Row) -> str:
+    return json.dumps([row["digest"], row["solver"], row["limits"]])
+
+
+def _run(item: Item, digest: str, solver: Solver, version: str, limits: Limits) -> Run:
+    allowed = {"seconds": limits.seconds, "memory": limits.memory, "threads": limits.threads}
+    key = hashlib.sha256(json.dumps([digest, solver.label, version, allowed]).encode()).hexdigest()[:32]
+    label = {
+        "key": key,
+        "family": item.family,
+        "name": item.name,
+        "source": item.source,
+        "uai2014": item.source.startswith("uai2014 MAR"),
+        "digest": digest,
+        "solver": solver.label,
+        "version": version,
+        "limits": allowed,
+    }
+    return Run(item, solver, key, label)
+
+
+def run_plan(
+    plan: Plan,
+    store: Store,
+    *,
+    at_once: int = 1,
+    report: Callable[[Row], None] = lambda row: None,
+    announce: Callable[[str], None] = lambda words: None,
+) -> None:
+    """Do what is to do, and append each row to the store as its run ends.
+
+    Parameters
+    ----------
+    at_once
+        How many run at the same time.
+    report
+        Called with each row when it is in the store.
+    announce
+        Called with what is done before the first run, if anything is.
+    """
+    _make_references(plan, at_once, announce)
+    jobs = []
+    for run in plan.todo:
+        arguments = {"item": run.item.plain(), "solver": run.solver.label, "limits": vars(plan.limits)}
+        jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
+
+    def keep(row: Row) -> None:
+        row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
+        store.append(row)
+        report(row)
+
+    run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+
+
+def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> None:
+    """Compute the references that are not known, once, so that no two runs do it at the same time."""
+    digests = {run.label["digest"]: run.item for run in plan.todo}
+    items = [item for digest, item in digests.items() if item.lacks_reference(digest)]
+    if items:
+        announce(f"Computing exact answers of up to {len(items)} models first; they are kept.")
+    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in items]
+    run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
+
+
+def make_reference(item: dict[str, Any]) -> Row:
+    """Have the reference of an item computed and kept."""
+    found = item_from(item)
+    return {"reference": found.reference(*found.load()).kind}
+
+
+def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator[Row]:
+    """Run a solver on an item in this process and compare its answer with the reference."""
+    from ibia.control import Stopped
+
+    chosen, allowance = parse_solver(solver), Allowance(**limits)
+    found = item_from(item)
+    model, evidence = found.load()
+    row: Row = {
+        "variables": len(model.variables),
+        "factors": len(model.factors),
+        "observed": len(evidence),
+        "largest_cardinality": max(model.cardinalities, default=0),
+    }
+    try:
+        chosen.warm_up()
+        ready = chosen.prepare(model, evidence, allowance)
+        yield {**row, RESTART_CLOCK: time.monotonic()}
+        began = time.perf_counter()
+        answer = ready()
+        taken = time.perf_counter() - began
+        yield {**row, STOP_CLOCK: time.monotonic()}
+    except UnsuitedError as error:
+        yield {**row, "status": UNSUITED, "error": str(error)}
+        return
+    except NonsenseError as error:
+        yield {**row, "status": NONSENSE, "error": str(error)}
+        return
+    except Stopped as error:
+        yield {**row, "status": OUT_OF_TIME, "error": str(error)}
+        return
+    row |= {"seconds": taken if answer.seconds is None else answer.seconds, "log10_z": answer.log10_z, **answer.figures}
+    nonsense = find_nonsense(answer.marginals, model.cardinalities)
+    if nonsense is not None:
+        yield {**row, "status": NONSENSE, "error": nonsense}
+        return
+    yield {**row, "status": ANSWERED, **compare(answer, found.reference(model, evidence), evidence)}
+
+
+def compare(answer: Answer, reference: Reference, evidence: dict[int, int]) -> Row:
+    """Return the errors of an answer, as far as the truth is known."""
+    row: Row = {"reference": reference.kind, "delta_log10_z": None}
+    if reference.marginals is not None:
+        errors = score(answer.marginals, reference.marginals, evidence)
+        row |= {
+            "hd_avg": errors.average,
+            "hd_max": errors.largest,
+            "largest_absolute_error": errors.largest_absolute,
+            "worst_variable": errors.worst,
+            "kl_avg": errors.average_divergence,
+            "kl_max": errors.largest_divergence,
+            "ruled_out": errors.ruled_out,
+        }
+    if reference.log10_z is not None and answer.log10_z is not None:
+        row["delta_log10_z"] = answer.log10_z - reference.log10_z
+    return row

@@ -1,0 +1,297 @@
+"""The sets of models that a bench can run: those of a benchmark folder, and generated ones that need no download.
+
+An item of a set says where its model is from, as plain data, so that another process can load it. Knows nothing of
+solvers or results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from ibia.bench.instances import Instance, find_instances, load, scan_folder
+from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
+from ibia.errors import InputError
+from ibia.model import Model
+
+__all__ = ["DATA_VARIABLE", "FileItem", "GeneratedItem", "Item", "ItemSet", "choose", "find_sets", "item_from"]
+
+DATA_VARIABLE = "IBIA_DATA"
+
+_QUICK = "quick"
+
+
+class Item(Protocol):
+    """A model with evidence, and perhaps a true answer."""
+
+    @property
+    def family(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source(self) -> str:
+        """Where it is from."""
+        ...
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether its true marginals are known before anything is computed."""
+        ...
+
+    def lacks_reference(self, digest: str) -> bool:
+        """Tell, given its digest, whether its true answer may have to be computed."""
+        ...
+
+    def load(self) -> tuple[Model, dict[int, int]]:
+        """Return the model and the evidence."""
+        ...
+
+    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
+        """Return the true answer of the model that was loaded, as far as it is known or can be computed."""
+        ...
+
+    def digest(self) -> str:
+        """Return what tells it from all others, and from itself with other contents."""
+        ...
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data that `item_from` makes it of."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileItem:
+    """A model of a benchmark folder."""
+
+    instance: Instance
+
+    @property
+    def family(self) -> str:
+        return self.instance.family
+
+    @property
+    def name(self) -> str:
+        return self.instance.name
+
+    @property
+    def source(self) -> str:
+        return self.instance.source
+
+    @property
+    def has_reference(self) -> bool:
+        return self.instance.has_marginals
+
+    def lacks_reference(self, digest: str) -> bool:
+        return not self.has_reference and self._is_unknown
+
+    @property
+    def _is_unknown(self) -> bool:
+        """Whether nobody has said how wide it is: a user's own model, or a network from a repository."""
+        return self.instance.width == math.inf and self.instance.reference == "none"
+
+    def load(self) -> tuple[Model, dict[int, int]]:
+        return load(self.instance)
+
+    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
+        from ibia.formats import read_marginals, read_partition
+
+        marginals, partition = self.instance.marginals_path, self.instance.partition_path
+        log10_z = None if partition is None else read_partition(partition)
+        if marginals is not None:
+            return Reference(self.instance.reference, tuple(read_marginals(marginals)), log10_z)
+        if self._is_unknown:
+            return known_reference(model, evidence)
+        return Reference(self.instance.reference, None, log10_z)
+
+    def digest(self) -> str:
+        found = hashlib.sha256()
+        instance = self.instance
+        paths = (instance.model_path, instance.evidence_path, instance.marginals_path, instance.partition_path)
+        for path in paths:
+            try:
+                found.update(b"-" if path is None else hashlib.sha256(path.read_bytes()).digest())
+            except OSError as error:
+                raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+        return found.hexdigest()[:32]
+
+    def plain(self) -> dict[str, Any]:
+        width = self.instance.width if math.isfinite(self.instance.width) else None
+        return {"kind": "file", **vars(self.instance), "folder": str(self.instance.folder), "width": width}
+
+
+@dataclass(frozen=True)
+class GeneratedItem:
+    """A model that is made when it is needed, the same each time."""
+
+    family: str
+    name: str
+    parameters: Mapping[str, Any] = field(hash=False)
+    source: str = "generated"
+
+    @property
+    def has_reference(self) -> bool:
+        return False
+
+    def lacks_reference(self, digest: str) -> bool:
+        return kept_reference(digest) is None
+
+    def load(self) -> tuple[Model, dict[int, int]]:
+        from ibia.bench.generate import Generated
+
+        return Generated(self.family, self.name, self.parameters).make()
+
+    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
+        return known_reference(model, evidence)
+
+    def digest(self) -> str:
+        return fingerprint(*self.load())
+
+    def plain(self) -> dict[str, Any]:
+        return {"kind": "generated", "family": self.family, "name": self.name, "parameters": dict(self.parameters)}
+
+
+def item_from(plain: Mapping[str, Any]) -> Item:
+    """Return the item that plain data stand for."""
+    given = dict(plain)
+    if given.pop("kind") == "generated":
+        return GeneratedItem(**given)
+    width = math.inf if given["width"] is None else given["width"]
+    return FileItem(Instance(**{**given, "folder": Path(given["folder"]), "width": width}))
+
+
+@dataclass(frozen=True)
+class ItemSet:
+    """A named set.
+
+    Attributes
+    ----------
+    about
+        What it is, in a line.
+    """
+
+    name: str
+    about: str
+    items: tuple[Item, ...]
+
+
+def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
+    """Return all sets by name.
+
+    Parameters
+    ----------
+    data
+        The benchmark folder; without, the one the environment variable IBIA_DATA names, if any.
+    """
+    from ibia.bench.generate import SETS
+
+    if data is None and os.environ.get(DATA_VARIABLE):
+        data = Path(os.environ[DATA_VARIABLE])
+    found = [
+        ItemSet(name, _about_generated(name), tuple(_generated(member) for member in members))
+        for name, members in SETS.items()
+    ]
+    if data is not None:
+        found += _folder_sets(data)
+    sets: dict[str, ItemSet] = {}
+    for entry in found:
+        if entry.items:
+            sets.setdefault(entry.name, entry)
+    return sets
+
+
+def _about_generated(name: str) -> str:
+    return "generated models of all families, in a few minutes" if name == _QUICK else f"generated models: {name}"
+
+
+def _generated(member: Any) -> GeneratedItem:
+    return GeneratedItem(member.family, member.name, member.parameters)
+
+
+def _folder_sets(data: Path) -> list[ItemSet]:
+    instances = find_instances(data)
+
+    def taken(name: str, about: str, wanted: Callable[[Instance], bool]) -> ItemSet:
+        return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)))
+
+    networks = tuple(FileItem(_as_network(instance)) for instance in scan_folder(data, (".bif",)))
+    families = dict.fromkeys(instance.family for instance in instances)
+    return [
+        taken("all", f"everything in {data}", lambda instance: True),
+        taken("small", "models with reference marginals", lambda instance: instance.has_marginals),
+        taken("large", "models without reference marginals", lambda instance: not instance.has_marginals),
+        taken("uai2014", "marginals problems of the UAI-2014 competition", lambda instance: instance.from_uai2014),
+        ItemSet("bif", "networks of the bnlearn repository, and others, from BIF files", networks),
+        *(
+            taken(family, f"the family {family}", lambda instance, family=family: instance.family == family)  # type: ignore[misc]
+            for family in families
+        ),
+    ]
+
+
+def _as_network(instance: Instance) -> Instance:
+    """Return the instance whose model is the BIF file, though there may be the same model in another format."""
+    return replace(instance, source="BIF", model_suffixes=(".bif",))
+
+
+def choose(sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str] = ()) -> list[Item]:
+    """Return the items of the named sets, each once.
+
+    Parameters
+    ----------
+    names
+        Sets, or single generated models like ``grid:rows=8,columns=8,coupling=1,field=0.3,seed=1``.
+    only
+        Names of items; all if empty.
+    """
+    items: dict[tuple[str, str, str], Item] = {}
+    for name in names:
+        members: Sequence[Item] = (_single(name),) if ":" in name else _named(sets, name).items
+        items.update(((item.source, item.family, item.name), item) for item in members)
+    unknown = set(only) - {item.name for item in items.values()}
+    if unknown:
+        raise InputError(f"The sets {', '.join(names)} have no model {', '.join(sorted(unknown))}.")
+    return [item for item in items.values() if not only or item.name in only]
+
+
+def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
+    if name not in sets:
+        raise InputError(
+            f"There is no set {name!r}; expected one of {', '.join(sets)}. Sets of a folder need --data or "
+            f"{DATA_VARIABLE}."
+        )
+    return sets[name]
+
+
+def _single(text: str) -> GeneratedItem:
+    from ibia.bench.generate import FAMILIES
+
+    family, _, words = text.partition(":")
+    if family not in FAMILIES:
+        raise InputError(f"There is no family {family!r} of generated models; expected one of {', '.join(FAMILIES)}.")
+    parameters: dict[str, int | float | bool] = {}
+    for word in words.split(","):
+        name, _, value = word.partition("=")
+        try:
+            parameters[name] = {"yes": True, "no": False}[value] if value in ("yes", "no") else _number(value)
+        except ValueError:
+            raise InputError(f"{text}: expected NAME=NUMBER, found {word!r}.") from None
+    item = GeneratedItem(family, text, parameters)
+    try:
+        item.load()
+    except TypeError as error:
+        raise InputError(f"{text}: {str(error).partition(') ')[2] or error}.") from None
+    return item
+
+
+def _number(text: str) -> int | float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

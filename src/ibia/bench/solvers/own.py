@@ -1,0 +1,173 @@
+"""This package as a solver: with any options, and in the setting of the paper."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import ibia
+from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.limits import parse_size, parse_time
+from ibia.model import Model
+
+if TYPE_CHECKING:
+    from ibia.result import Result
+
+__all__ = ["Ibia", "Paper", "own_version"]
+
+# Bits of the largest clique in most of the paper's runs.
+_PAPER_BOUND = 20.0
+# Modules that do not touch the answers.
+_BESIDE = ("cli.py", "demo.py", "__main__.py")
+
+# What of a result is kept.
+_KEPT = (
+    "exact",
+    "steps",
+    "bound",
+    "bound_reason",
+    "max_clique_bits",
+    "loss_nats",
+    "first_inconsistency",
+    "inconsistency",
+    "error_estimate",
+    "error_upper",
+    "orders",
+    "attempts",
+)
+
+
+@cache
+def own_version(*more: str) -> str:
+    """Return the version of the package, and what tells its sources from those of any other state of them.
+
+    Parameters
+    ----------
+    more
+        Files of the bench that count, too: the rest of it, and the command line, do not touch the answers.
+    """
+    root = Path(ibia.__file__).parent
+    sources = [path for path in root.rglob("*.py") if path.parent != root or path.name not in _BESIDE]
+    digest = hashlib.sha256()
+    for path in sorted(sources):
+        name = path.relative_to(root).as_posix()
+        if not name.startswith("bench/") or name in more:
+            digest.update(name.encode())
+            digest.update(path.read_bytes())
+    return f"{ibia.__version__}+{digest.hexdigest()[:8]}"
+
+
+def _reduction(text: str) -> float | str:
+    return text if text == "demand" else float(text)
+
+
+@dataclass(frozen=True)
+class Ibia(Solver):
+    """`ibia.infer`. Without any limit of its own it keeps to those of the run."""
+
+    name: ClassVar[str] = "ibia"
+    about: ClassVar[str] = "this package; without bound, time and memory within the limits of the run"
+
+    bound: float | None = option(None, float, "largest clique in bits")
+    time: float | None = option(None, parse_time, "seconds")
+    memory: float | None = option(None, parse_size, "size like 8GB")
+    reduce: float | str | None = option(None, _reduction, "bits, or demand")
+    loss: str | None = option(None, str, "kl or mi")
+    update: str | None = option(None, str, "sweeps or links")
+    order: str | None = option(None, str, "of the factors")
+    sweeps: int | None = option(None, int, "at most so many")
+    threshold: float | None = option(None, float, "smallest change that uses a link")
+
+    def version(self) -> str:
+        """Return the version of the package."""
+        return own_version()
+
+    def warm_up(self) -> None:
+        """Load the compiled code with tiny models."""
+        from ibia.bench.accuracy import warm_up
+
+        warm_up()
+
+    def arguments(self, model: Model, allowance: Allowance) -> dict[str, Any]:
+        """Return the arguments of `ibia.infer`."""
+        unlimited = self.bound is None and self.time is None and self.memory is None
+        given = {
+            "bound": self.bound,
+            "time_limit": allowance.seconds if unlimited else self.time,
+            "memory_limit": allowance.memory if unlimited else self.memory,
+            "threads": allowance.threads,
+            "reduce": self.reduce,
+            "loss": self.loss,
+            "update": self.update,
+            "order": self.order,
+            "sweeps": self.sweeps,
+            "threshold": self.threshold,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
+        """Return what answers a model."""
+        arguments = self.arguments(model, allowance)
+
+        def answer() -> Answer:
+            result = ibia.infer(model, evidence, **arguments)
+            return Answer(result.marginals, result.log10_z, result.seconds, _figures(result))
+
+        return answer
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    everything = result.to_dict()
+    figures = {name: everything[name] for name in _KEPT}
+    # One short list for each forest: there can be thousands.
+    figures["step_columns"] = ["component", "step", "cliques", "factors", "bits", "bound", "loss", "seconds"]
+    figures["step_figures"] = [
+        [
+            step.component,
+            step.step,
+            step.cliques,
+            step.factors,
+            round(step.largest_bits, 2),
+            round(step.bound, 2),
+            float(f"{step.loss:.4g}"),
+            round(step.seconds, 4),
+        ]
+        for step in result.steps
+    ]
+    return figures
+
+
+@dataclass(frozen=True)
+class Paper(Ibia):
+    """`ibia.infer` as the paper has it: belief update along links, mutual information, reduction by five bits.
+
+    Bayesian networks are built in topological order, others in the order of an elimination.
+    """
+
+    name: ClassVar[str] = "paper"
+    about: ClassVar[str] = "this package in the paper's setting: links, mutual information, reduce 5"
+
+    # The one of its fields whose default stands in the label, because everybody asks for it.
+    bound: float | None = option(None, float, "largest clique in bits (20)")
+    reduce: float | str | None = option(5.0, _reduction, "bits, or demand")
+    loss: str | None = option("mi", str, "kl or mi")
+    update: str | None = option("links", str, "sweeps or links")
+
+    def __post_init__(self) -> None:
+        if self.bound is None:
+            object.__setattr__(self, "bound", _PAPER_BOUND)
+
+    def arguments(self, model: Model, allowance: Allowance) -> dict[str, Any]:
+        """Return the arguments of `ibia.infer`."""
+        from ibia.simplify import simplify
+
+        given = super().arguments(model, allowance)
+        if self.order is None:
+            # Some files say Markov and are Bayesian; the package finds out.
+            bayesian = model.kind == "bayes" or simplify(model, {}).structure is not None
+            given["order"] = "topological" if bayesian else "elimination"
+        return given

@@ -1,0 +1,125 @@
+"""The results file: a line of JSON for each run, appended as it ends, read again to go on where a bench was stopped.
+
+Knows nothing of what the rows say but their key.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ibia.errors import InputError
+
+__all__ = ["Row", "Store", "read_results"]
+
+Row = dict[str, Any]
+
+
+class Store:
+    """A results file, open for appending; nobody else may write to it meanwhile.
+
+    A line that a killed bench has left half-written is taken off.
+
+    Attributes
+    ----------
+    rows
+        The rows by key; of rows with the same key the last counts.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._stream = open(path, "a+b")  # noqa: SIM115  # Open as long as the bench runs.
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+        try:
+            fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._stream.close()
+            raise InputError(f"{path} is being written by another bench.") from None
+        try:
+            self._stream.seek(0)
+            data = self._stream.read()
+            self.rows = {row["key"]: row for row in _parse(path, data)}
+            self._complete(data)
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def _complete(self, data: bytes) -> None:
+        """End the last line, or take it off if it is only half a row."""
+        if data and not data.endswith(b"\n"):
+            start = data.rfind(b"\n") + 1
+            if _is_row(data[start:]):
+                self._write(b"\n")
+            else:
+                self._stream.truncate(start)
+
+    def append(self, row: Row) -> None:
+        """Add a row; when this returns it is on disk."""
+        self._write(json.dumps(_plain(row), allow_nan=False).encode() + b"\n")
+        self.rows[row["key"]] = row
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+            self._stream.flush()
+            os.fsync(self._stream.fileno())
+        except OSError as error:
+            raise InputError(f"{self._path} cannot be written: {error.strerror}.") from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+
+def read_results(paths: Iterable[Path]) -> list[Row]:
+    """Return the rows of results files; of rows with the same key the last counts. Half a last line is left out."""
+    rows: dict[str, Row] = {}
+    for path in paths:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+        rows.update((row["key"], row) for row in _parse(path, data))
+    return list(rows.values())
+
+
+def _parse(path: Path, data: bytes) -> list[Row]:
+    lines = data.split(b"\n")
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if _is_row(line):
+            rows.append(json.loads(line))
+        elif line.strip() and number < len(lines):
+            raise InputError(f"{path}, line {number}: not a row of results (an object of JSON with a key).")
+    return rows
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return False
+    return isinstance(row, dict) and isinstance(row.get("key"), str)
+
+
+def _plain(value: Any) -> Any:
+    """Return data that JSON can hold: a number that is not finite becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

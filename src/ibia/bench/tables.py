@@ -1,0 +1,335 @@
+"""The paper's tables, ours beside the published figures, which `paper.json` holds.
+
+A table says which solvers run on which models within which limits, and makes Markdown of their rows. A model that the
+folder does not have, or a solver did not answer, is named; means over what is left say so. Knows nothing of how the
+runs are made.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ibia.bench.report import mean
+from ibia.bench.run import ANSWERED
+from ibia.bench.sets import FileItem, Item
+from ibia.bench.store import Row
+
+__all__ = ["MEMORY", "TABLES", "Column", "Table", "published"]
+
+# Bytes that the paper allows a run.
+MEMORY = 8e9
+_MINUTE = 60.0
+
+
+@dataclass(frozen=True)
+class Column:
+    """A solver within a limit of time, as a column of ours.
+
+    Attributes
+    ----------
+    solver
+        Its label.
+    minutes
+        The limit.
+    """
+
+    solver: str
+    minutes: float
+
+    def has(self, row: Row) -> bool:
+        """Tell whether a row is one of this column's."""
+        limits = row["limits"]
+        return bool(
+            row["solver"] == self.solver
+            and limits["seconds"] == self.minutes * _MINUTE
+            and limits["memory"] == MEMORY
+        )
+
+
+Rows = Mapping[str, Row]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One of the paper's tables.
+
+    Attributes
+    ----------
+    name
+        The label in the paper.
+    takes
+        Whether a model belongs in it.
+    columns
+        Ours.
+    lines
+        Makes the lines of the table: of the models, the columns, and the answers of each column by the model's name.
+    """
+
+    name: str
+    takes: Callable[[Item], bool]
+    columns: tuple[Column, ...]
+    lines: Callable[[Sequence[Item], Sequence[Column], Mapping[Column, Rows]], list[str]]
+
+    def chosen(self, minutes: float = math.inf, more: Sequence[str] = ()) -> list[Column]:
+        """Return the columns up to a limit of time, those of further solvers included.
+
+        Parameters
+        ----------
+        more
+            Labels of further solvers: they get the limits that the others have.
+        """
+        limits = dict.fromkeys(column.minutes for column in self.columns)
+        columns = [*self.columns, *(Column(solver, limit) for limit in limits for solver in more)]
+        return [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
+
+    def markdown(self, items: Iterable[Item], columns: Sequence[Column], rows: Iterable[Row]) -> str:
+        """Return the table, what is missing in it, and where the published figures are from."""
+        members = [item for item in items if self.takes(item)]
+        names = {(item.family, item.name) for item in members}
+        answers: dict[Column, dict[str, Row]] = {column: {} for column in columns}
+        for row in rows:
+            for column in columns:
+                if (row["family"], row["name"]) in names and column.has(row):
+                    answers[column][row["name"]] = row
+        about = published()["tables"][self.name]
+        lines = [f"## {self.name}: {about['title']}", ""]
+        lines += self.lines(members, columns, answers)
+        lines += ["", *_missing(members, columns, answers), f"Published: {published()['source']} ({about['label']})"]
+        return "\n".join(lines)
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Return the published figures, by table."""
+    text = resources.files("ibia.bench").joinpath("paper.json").read_text("utf-8")
+    figures: dict[str, Any] = json.loads(text)
+    return figures
+
+
+def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return a line for each column with models that it has no answer for, and how each of these ended."""
+    lines = []
+    for column in columns:
+        found = answers[column]
+        ended: dict[str, list[str]] = {}
+        for item in items:
+            status = found[item.name]["status"] if item.name in found else "not run"
+            if status != ANSWERED:
+                ended.setdefault(status, []).append(item.name)
+        if ended:
+            words = "; ".join(f"{status}: {', '.join(names)}" for status, names in ended.items())
+            lines += [f"Missing for {column.solver} within {column.minutes:g} minutes: {words}", ""]
+    return lines
+
+
+def _answered(items: Sequence[Item], found: Rows) -> list[Row]:
+    rows = [found[item.name] for item in items if item.name in found]
+    return [row for row in rows if row["status"] == ANSWERED]
+
+
+def _by_family(items: Sequence[Item]) -> dict[str, list[Item]]:
+    families: dict[str, list[Item]] = {}
+    for item in items:
+        families.setdefault(item.family, []).append(item)
+    return families
+
+
+def _number(value: float | None) -> str:
+    """Return a figure as the paper writes it."""
+    if value is None or math.isnan(value):
+        return "–"
+    if value == 0.0:
+        return "0"
+    return f"{value:.0E}".replace("E-0", "E-") if abs(value) < 9.5e-4 else f"{value:.3f}"
+
+
+def _counted(text: str, count: int, total: int) -> str:
+    """Return a mean, with how many it is over where that is not all."""
+    if not count:
+        return "–"
+    return text if count == total else f"{text} ({count} of {total})"
+
+
+def _line(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _header(cells: Sequence[str]) -> list[str]:
+    return [_line(cells), f"|{'---|' * len(cells)}"]
+
+
+def _error_lines(
+    name: str, items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]
+) -> list[str]:
+    """Return the lines of a table of average errors, a part for each limit of time."""
+    theirs, families = published()["tables"][name], _by_family(items)
+    lines: list[str] = []
+    for minutes in dict.fromkeys(column.minutes for column in columns):
+        ours = [column for column in columns if column.minutes == minutes]
+        places = [place for place, entry in enumerate(theirs["columns"]) if entry["minutes"] == minutes]
+        methods = [theirs["columns"][place]["method"] for place in places]
+        lines += [*([""] if lines else []), f"Within {minutes:g} minutes, HD_avg / HD_max:", ""]
+        lines += _header(["family", "here / published", *methods, *(column.solver for column in ours)])
+        for family, known in theirs["families"].items():
+            members = families.get(family, [])
+            cells = [family, f"{len(members)} / {known['instances']}"]
+            cells += [f"{_number(known['hd_avg'][place])} / {_number(known['hd_max'][place])}" for place in places]
+            for column in ours:
+                rows = _answered(members, answers[column])
+                means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
+                cells.append(_counted(" / ".join(means), len(rows), len(members)))
+            lines.append(_line(cells))
+    return lines
+
+
+def _small_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    return _error_lines("smallInst", items, columns, answers)
+
+
+def _sample_search_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    return _error_lines("ijgpss", items, columns, answers)
+
+
+def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return the lines of the table of orders: the largest error of log10 Z, the average HD_max."""
+    families = _by_family(items)
+    lines = _header(
+        ["family", "here / published", "NTP", "TP", *(column.solver for column in columns)]
+    )
+    for family, known in published()["tables"]["mnVsBn"]["families"].items():
+        members = families.get(family, [])
+        cells = [family, f"{len(members)} / {known['instances']}"]
+        cells += [f"{_number(known['delta_log10_z'][key])} / {_number(known['hd_max'][key])}" for key in ("NTP", "TP")]
+        for column in columns:
+            rows = _answered(members, answers[column])
+            differences = [abs(row["delta_log10_z"]) for row in rows if row["delta_log10_z"] is not None]
+            errors = [_number(max(differences, default=None)), _number(mean(row["hd_max"] for row in rows))]
+            cells.append(_counted(" / ".join(errors), len(rows), len(members)))
+        lines.append(_line(cells))
+    return ["Largest |Δ log10 Z| / average HD_max:", "", *lines]
+
+
+def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return the lines of the table of large models: how many of a hundred are answered within some minutes."""
+    families = _by_family(items)
+    known_minutes = (2, 20, 60)
+    headings = [f"published, {minutes} min" for minutes in known_minutes]
+    ours = [(column, minutes) for column in columns for minutes in known_minutes if minutes <= column.minutes]
+    headings += [f"{column.solver}, {minutes} min" for column, minutes in ours]
+    lines = _header(["family", "here / published", *headings])
+    for family, known in published()["tables"]["numInst"]["families"].items():
+        members = families.get(family, [])
+        cells = [family, f"{len(members)} / {known['instances']}"]
+        cells += [str(known["solved_percent"][str(minutes)]) for minutes in known_minutes]
+        for column, minutes in ours:
+            found = answers[column]
+            run = sum(1 for item in members if item.name in found)
+            solved = sum(1 for row in _answered(members, found) if row["seconds"] <= minutes * _MINUTE * 1.05)
+            cells.append(_counted(f"{100 * solved / run:.0f}" if run else "–", run, len(members)))
+        lines.append(_line(cells))
+    return ["Per cent of the models without known marginals that were answered:", "", *lines]
+
+
+def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return the lines of the table of named instances: HD_max and seconds."""
+    here = {item.name for item in items}
+    methods = ("IJGP", "ARB", "IBIA15", "IBIA20")
+    lines = _header(["instance", *methods, *(column.solver for column in columns)])
+    absent = []
+    for name, known in published()["tables"]["arb"]["instances"].items():
+        cells = [name]
+        for method in methods:
+            seconds = known["seconds"].get(method)
+            cells.append(_number(known["hd_max"][method]) + ("" if seconds is None else f" ({seconds:g} s)"))
+        for column in columns:
+            row = answers[column].get(name)
+            if row is None or row["status"] != ANSWERED:
+                cells.append("missing" if row is None else str(row["status"]))
+            else:
+                cells.append(f"{_number(row['hd_max'])} ({row['seconds']:.1f} s)")
+        lines.append(_line(cells))
+        if name not in here:
+            absent.append(name)
+    if absent:
+        lines += ["", f"Not among the models here: {', '.join(absent)}"]
+    return ["HD_max (seconds):", "", *lines]
+
+
+def _is_small(table: str) -> Callable[[Item], bool]:
+    """Return a function that tells whether a model has known marginals and belongs to a family of a table."""
+    families = published()["tables"][table]["families"]
+
+    def takes(item: Item) -> bool:
+        if item.family not in families or not item.has_reference:
+            return False
+        # The paper's networks of some families have no evidence; ours may be there with and without.
+        observed = item.instance.observed if isinstance(item, FileItem) else None
+        return not (families[item.family]["evidence"] == 0 and observed)
+
+    return takes
+
+
+def _is_large(item: Item) -> bool:
+    return item.family in published()["tables"]["numInst"]["families"] and not item.has_reference
+
+
+def _is_named(item: Item) -> bool:
+    return item.name in published()["tables"]["arb"]["instances"]
+
+
+TABLES: dict[str, Table] = {
+    table.name: table
+    for table in (
+        Table(
+            "smallInst",
+            _is_small("smallInst"),
+            (
+                Column("loopy", 2),
+                Column("paper:bound=20", 2),
+                Column("ibia", 2),
+                Column("loopy", 20),
+                Column("paper:bound=23", 20),
+                Column("ibia", 20),
+            ),
+            _small_lines,
+        ),
+        Table(
+            "mnVsBn",
+            _is_small("mnVsBn"),
+            (
+                Column("paper:bound=20,order=elimination", 20),
+                Column("paper:bound=20,order=topological", 20),
+                Column("ibia:bound=20,order=elimination", 20),
+                Column("ibia:bound=20,order=topological", 20),
+            ),
+            _order_lines,
+        ),
+        Table(
+            "numInst",
+            _is_large,
+            (Column("ibia", 2), Column("paper:bound=20", 60), Column("ibia:bound=20", 60)),
+            _share_lines,
+        ),
+        Table(
+            "ijgpss",
+            _is_small("ijgpss"),
+            (Column("paper:bound=20", 2), Column("ibia", 2), Column("paper:bound=20", 20), Column("ibia", 20)),
+            _sample_search_lines,
+        ),
+        Table(
+            "arb",
+            _is_named,
+            tuple(
+                Column(solver, 10)
+                for solver in ("paper:bound=15", "paper:bound=20", "ibia:bound=15", "ibia:bound=20")
+            ),
+            _named_lines,
+        ),
+    )
+}

@@ -1,0 +1,209 @@
+"""Bayesian networks in the interchange format (.bif), as in the bnlearn repository.
+
+Variables with the names of their states, then for each a table given its parents: one row for each combination of their
+states, by name, or all numbers at once. Properties are skipped. This module must not know about inference.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.errors import InputError
+from ibia.formats.text import PathLike, Tokens, read_tokens
+from ibia.model import Factor, Model, Variable
+
+__all__ = ["parse_model", "read_model"]
+
+_LINE_COMMENT = re.compile(r"//[^\n]*")
+_WORD = re.compile(r'"[^"]*"|[{}()\[\],;|]|[^\s{}()\[\],;|"]+')
+_CLOSING = frozenset("{}()[],;|")
+
+
+def read_model(path: PathLike) -> Model:
+    """Read a Bayesian network from a BIF file."""
+    return parse_model(read_tokens(path))
+
+
+def parse_model(tokens: Tokens) -> Model:
+    """Read a Bayesian network from the text of a BIF file."""
+    return _Parser(tokens).parse()
+
+
+class _Parser:
+    """Goes through the words of a file once; names are quoted or not, and punctuation stands for itself."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._path = tokens.path
+        self._text = _LINE_COMMENT.sub("", tokens.data.decode("utf-8", errors="replace"))
+        self._words: list[str] = _WORD.findall(self._text)
+        self._position = 0
+        self._variables: list[Variable] = []
+        self._numbers: dict[str, int] = {}
+        self._states: list[dict[str, int]] = []
+
+    def parse(self) -> Model:
+        name = ""
+        factors: dict[int, Factor] = {}
+        while self._position < len(self._words):
+            keyword = self._take()
+            if keyword == "network":
+                name = self._name()
+                self._skip_block()
+            elif keyword == "variable":
+                self._variable()
+            elif keyword == "probability":
+                child, factor = self._probability()
+                if child in factors:
+                    self._fail(f"the variable {self._variables[child].name} has a second table")
+                factors[child] = factor
+            else:
+                self._fail(f"expected network, variable or probability, found {keyword!r}")
+        missing = [variable.name for number, variable in enumerate(self._variables) if number not in factors]
+        if missing or not self._variables:
+            what = f"the variable {missing[0]} has no table" if missing else "it has no variable"
+            raise InputError(f"{self._path} is not a complete BIF file: {what}.")
+        try:
+            ordered = tuple(factors[number] for number in range(len(self._variables)))
+            return Model(tuple(self._variables), ordered, "bayes", "" if name == "unknown" else name)
+        except InputError as error:
+            raise InputError(f"{self._path}: {error}") from None
+
+    def _variable(self) -> None:
+        name = self._name()
+        self._expect("{")
+        states: list[str] = []
+        while (keyword := self._take()) != "}":
+            if keyword == "type":
+                self._expect("discrete")
+                self._expect("[")
+                count = self._take()
+                self._expect("]")
+                self._expect("{")
+                states = self._names("}")
+                if str(len(states)) != count:
+                    self._fail(f"the variable {name} has {count} states, but {len(states)} are named")
+            while keyword != ";":
+                keyword = self._take()
+        if name in self._numbers:
+            self._fail(f"there is a second variable {name}")
+        self._numbers[name] = len(self._variables)
+        self._states.append({state: number for number, state in enumerate(states)})
+        try:
+            self._variables.append(Variable(name, len(states), tuple(states)))
+        except InputError as error:
+            raise InputError(f"{self._path}: {error}") from None
+
+    def _probability(self) -> tuple[int, Factor]:
+        self._expect("(")
+        child = self._known(self._name())
+        parents: list[int] = []
+        if (word := self._take()) == "|":
+            parents = [self._known(name) for name in self._names(")")]
+        elif word != ")":
+            self._fail(f"expected | or ), found {word!r}")
+        sizes = [self._variables[parent].cardinality for parent in parents]
+        table = np.full((*sizes, self._variables[child].cardinality), np.nan)
+        self._expect("{")
+        while (word := self._take()) != "}":
+            if word == "(":
+                combination = self._combination(parents, self._names(")"))
+                table[combination] = self._numbers_until_semicolon(table.shape[-1])
+            elif word == "table":
+                # All at once, the child's states slowest.
+                values = self._numbers_until_semicolon(table.size).reshape(table.shape[-1], *sizes)
+                table[...] = np.moveaxis(values, 0, -1)
+            elif word == "default":
+                values = self._numbers_until_semicolon(table.shape[-1])
+                table[np.isnan(table).all(axis=-1)] = values
+            else:
+                while word != ";":
+                    word = self._take()
+        self._check_complete(child, parents, table)
+        return child, Factor((*parents, child), table.reshape(-1))
+
+    def _check_complete(self, child: int, parents: list[int], table: NDArray[np.float64]) -> None:
+        if not np.isnan(table).any():
+            return
+        for combination in product(*(range(size) for size in table.shape[:-1])):
+            if np.isnan(table[combination]).any():
+                states = [
+                    self._variables[parent].states[state] for parent, state in zip(parents, combination, strict=True)
+                ]
+                self._fail(f"the table of {self._variables[child].name} has no row for ({', '.join(states)})")
+
+    def _combination(self, parents: list[int], states: list[str]) -> tuple[int, ...]:
+        if len(states) != len(parents):
+            self._fail(f"expected the states of {len(parents)} parents, found {len(states)}")
+        for parent, state in zip(parents, states, strict=True):
+            if state not in self._states[parent]:
+                self._fail(f"the variable {self._variables[parent].name} has no state {state}")
+        return tuple(self._states[parent][state] for parent, state in zip(parents, states, strict=True))
+
+    def _numbers_until_semicolon(self, count: int) -> NDArray[np.float64]:
+        words = self._names(";")
+        if len(words) != count:
+            self._fail(f"expected {count} numbers, found {len(words)}")
+        try:
+            values = np.array([float(word) for word in words])
+        except ValueError:
+            self._fail(f"expected numbers, found {' '.join(words[:5])!r}")
+        if not np.isfinite(values).all():
+            self._fail("a probability is not a finite number")
+        return values
+
+    def _known(self, name: str) -> int:
+        number = self._numbers.get(name)
+        if number is None:
+            self._fail(f"there is no variable {name}")
+        return number
+
+    def _names(self, closing: str) -> list[str]:
+        """Return the names, or numbers, up to a closing word; commas between them may be left out."""
+        try:
+            end = self._words.index(closing, self._position)
+        except ValueError:
+            self._end_too_early()
+        words = [word for word in self._words[self._position : end] if word != ","]
+        wrong = next((word for word in words if word in _CLOSING), None)
+        if wrong is not None:
+            self._fail(f"expected {closing!r}, found {wrong!r}")
+        self._position = end + 1
+        return [word.strip('"') for word in words]
+
+    def _name(self) -> str:
+        word = self._take()
+        if word in _CLOSING:
+            self._fail(f"expected a name, found {word!r}")
+        return word.strip('"')
+
+    def _skip_block(self) -> None:
+        self._expect("{")
+        while self._take() != "}":
+            pass
+
+    def _expect(self, word: str) -> None:
+        found = self._take()
+        if found != word:
+            self._fail(f"expected {word!r}, found {found!r}")
+
+    def _take(self) -> str:
+        if self._position == len(self._words):
+            self._end_too_early()
+        self._position += 1
+        return self._words[self._position - 1]
+
+    def _end_too_early(self) -> NoReturn:
+        raise InputError(f"{self._path} ends too early: it is not a complete BIF file.")
+
+    def _fail(self, message: str) -> NoReturn:
+        line = 1
+        for number, match in enumerate(_WORD.finditer(self._text)):
+            if number == self._position - 1:
+                line = self._text.count("\n", 0, match.start()) + 1
+                break
+        raise InputError(f"{self._path}, line {line}: {message}.")

@@ -1,0 +1,289 @@
+"""Workers: processes beside this one that run alternatives (``worker.py``), as seen from here.
+
+Each has a thread that starts it, talks to it and ends it. It starts while other work goes on, and nobody waits for it:
+a worker that is not there yet, cannot be started or is lost does not help, that is all. After a run workers wait a
+while for the next one. They are programs of their own: a forked process would be unsafe beside threads, and one started
+by ``multiprocessing`` would run the user's script again.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from ibia.alternative import Alternative, Progress, Solved
+from ibia.control import Control, Stopped
+from ibia.limits import WORKER_MEMORY, resident_memory
+from ibia.prepare import Problem
+from ibia.tables.memory import limit_memory
+
+__all__ = ["RemoteTrial", "Worker", "Workers"]
+
+# Seconds that a worker waits for another run.
+_IDLE = 20.0
+
+_parked: list[Worker] = []
+_parking = threading.Lock()
+
+
+class _WorkerLost(Exception):
+    """A worker does not answer any more."""
+
+
+class Worker:
+    """A process that runs alternatives.
+
+    Attributes
+    ----------
+    closed
+        Whether it has ended, or is about to.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._jobs: SimpleQueue[Callable[[Worker], None]] = SimpleQueue()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writing = threading.Lock()
+        self._cancelled = False
+        self._number = 0
+        self._known: dict[int, Problem] = {}
+        threading.Thread(target=self._serve, daemon=True, name="ibia-worker").start()
+
+    def call(self, job: Callable[[Worker], None]) -> None:
+        """Have its thread do something with it, as soon as it has started and is free."""
+        self._jobs.put(job)
+
+    def start(self, problem: Problem, alternative: Alternative, report: Progress) -> RemoteTrial:
+        """Run an alternative forward. Nothing is reported: two that take turns would tell nothing."""
+        if id(problem) not in self._known:
+            self.tell("know", id(problem), problem)
+            self._known[id(problem)] = problem
+        key = self._number
+        return RemoteTrial(self, key, *self.ask("start", key, id(problem), alternative))
+
+    def use_threads(self, threads: int) -> None:
+        """Let it spread operations on large tables over so many cores, from now on."""
+        self.tell("use_threads", threads)
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Return what the worker answers; raises Stopped when it was told to stop."""
+        with self._writing:
+            if self._cancelled:
+                raise Stopped
+            self._number += 1
+            self._write(self._number, name, *arguments)
+        done, answer = self._read()
+        if not done:
+            raise Stopped
+        return answer
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        """Send a message that needs no answer; if the worker is lost, who asks it next will know."""
+        with self._writing, contextlib.suppress(_WorkerLost):
+            self._write(0, name, *arguments)
+
+    def cancel(self) -> None:
+        """Have it give up what it does, if it does anything."""
+        with self._writing, contextlib.suppress(_WorkerLost):
+            self._cancelled = True
+            self._write(0, "stop", self._number)
+
+    def park(self) -> None:
+        """Have it forget what it knows and wait for another run."""
+        self.tell("forget_all")
+        self._known.clear()
+        with _parking:
+            _parked.append(self)
+
+    def close(self) -> None:
+        """End it at once."""
+        self.closed = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _serve(self) -> None:
+        """Live its life: the system ends a worker with the thread that started it."""
+        self._process = process = _start()
+        if process is None:
+            self.closed = True
+            return
+        # What could not be written any more need not be.
+        with contextlib.suppress(OSError), process:
+            try:
+                self._read()
+                while (job := self._next_job()) is not None:
+                    self._cancelled = False
+                    job(self)
+                    self.tell("forget_trials")
+            except _WorkerLost:
+                pass
+            finally:
+                self.close()
+
+    def _next_job(self) -> Callable[[Worker], None] | None:
+        while not self.closed:
+            try:
+                return self._jobs.get(timeout=_IDLE)
+            except Empty:
+                with _parking:
+                    if self in _parked:
+                        _parked.remove(self)
+                        break
+        return None
+
+    def _write(self, number: int, name: str, *arguments: Any) -> None:
+        process = self._process
+        try:
+            assert process is not None
+            assert process.stdin is not None
+            pickle.dump((number, name, arguments), process.stdin, pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+        except Exception:
+            self.close()
+            raise _WorkerLost from None
+
+    def _read(self) -> Any:
+        process = self._process
+        try:
+            assert process is not None
+            assert process.stdout is not None
+            if not self.closed:
+                return pickle.load(process.stdout)
+        except Exception:
+            self.close()
+        raise _WorkerLost
+
+
+class RemoteTrial:
+    """An alternative after its forward pass, on a worker (see `Trial`)."""
+
+    def __init__(self, worker: Worker, key: int, work: float, exact: bool) -> None:
+        self.work = work
+        self.exact = exact
+        self._worker = worker
+        self._key = key
+
+    def answer(self, sweeps: int) -> Solved:
+        """Sweep backward."""
+        answer: Solved = self._worker.ask("answer", self._key, sweeps)
+        return answer
+
+    def drop(self) -> None:
+        """Let go of the tables."""
+        self._worker.tell("drop", self._key)
+
+
+class Workers:
+    """The workers of one run.
+
+    Parameters
+    ----------
+    control
+        Of the run: its memory is shared with the workers while there are some.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._memory = control.memory
+        self._part = 0.0
+        self._workers: list[Worker] = []
+
+    def engage(self, count: int) -> None:
+        """Have so many workers: others go, and new ones start while this process goes on."""
+        if count == len(self._workers) == 0:
+            return
+        self._workers = [worker for worker in self._workers if not worker.closed]
+        while len(self._workers) > count:
+            self._workers.pop().close()
+        # Without threads there are no workers either.
+        with contextlib.suppress(RuntimeError):
+            while len(self._workers) < count:
+                self._workers.append(_unpark() or Worker())
+        self._share_memory()
+
+    def call(self, job: Callable[[Worker], None]) -> None:
+        """Have all of them do something as soon as they can."""
+        limit = WORKER_MEMORY + self._part
+
+        def begin(worker: Worker) -> None:
+            worker.tell("use_memory", limit)
+            job(worker)
+
+        for worker in self._workers:
+            worker.call(begin)
+
+    def cancel(self) -> None:
+        """Have them give up what they do."""
+        for worker in self._workers:
+            worker.cancel()
+
+    def dismiss(self) -> bool:
+        """End them, so that this process has all the memory; return whether that makes a difference."""
+        had = bool(self._workers)
+        self.engage(0)
+        return had
+
+    def leave(self) -> None:
+        """End the run: they wait for another one, unless this one was stopped in the middle of something."""
+        if not (self._control.stopping or self._control.late):
+            while self._workers:
+                self._workers.pop().park()
+        self.engage(0)
+
+    def _share_memory(self) -> None:
+        """Let each of them have as much for tables as this process."""
+        count, held = len(self._workers), resident_memory()
+        self._part = max(self._memory - held - count * WORKER_MEMORY, 0.0) / (count + 1)
+        self._control.memory = held + self._part if count else self._memory
+        limit_memory(self._control.memory)
+
+
+def _unpark() -> Worker | None:
+    with _parking:
+        while _parked:
+            worker = _parked.pop()
+            if not worker.closed:
+                return worker
+    return None
+
+
+def _start() -> subprocess.Popen[bytes] | None:
+    """Start the process of a worker, if that is possible here."""
+    program = sys.executable or ""
+    # A program that has the interpreter built in would start itself again.
+    if getattr(sys, "frozen", False) or not Path(program).name.lower().startswith(("python", "pypy")):
+        return None
+    path = [*sys.path, str(Path(__file__).parents[1])]
+    command = f"import sys; sys.path[:] = {path!r}; from ibia.worker import main; main({os.getpid()})"
+    try:
+        return subprocess.Popen(
+            [program, "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except Exception:
+        # Some places forbid it.
+        return None
+
+
+def _start_afresh() -> None:
+    """After a fork: workers belong to the process that started them."""
+    global _parking
+    _parking = threading.Lock()
+    _parked.clear()
+
+
+@atexit.register
+def _close_parked() -> None:
+    while (worker := _unpark()) is not None:
+        worker.close()
+
+
+os.register_at_fork(after_in_child=_start_afresh)

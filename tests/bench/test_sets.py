@@ -1,0 +1,116 @@
+"""The sets a bench can run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ibia
+from ibia import examples
+from ibia.bench.instances import find_instances
+from ibia.bench.sets import choose, find_sets, item_from
+from ibia.errors import InputError
+from ibia.formats import write_evidence
+
+ASIA = "variable a { type discrete [2] { yes, no }; }\nprobability ( a ) { table 0.25, 0.75; }\n"
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("IBIA_DATA", raising=False)
+
+
+def test_a_folder_has_sets_by_what_is_known_and_by_family(data, monkeypatch):
+    sets = find_sets(data)
+    assert [item.name for item in sets["small"].items] == ["right", "wrong", "spins"]
+    assert [item.name for item in sets["large"].items] == ["open"]
+    assert [item.name for item in sets["uai2014"].items] == ["right"]
+    assert [item.name for item in sets["Spins"].items] == ["spins"]
+    assert "Spins" not in find_sets()
+    monkeypatch.setenv("IBIA_DATA", str(data))
+    assert "Spins" in find_sets()
+
+
+def test_items_travel_as_plain_data_and_know_their_answers(data):
+    for item in choose(find_sets(data), ["all"]):
+        again = item_from(item.plain())
+        assert again == item
+        model, evidence = again.load()
+        reference = again.reference(model, evidence)
+        assert (reference.marginals is None) == (item.name == "open")
+        assert reference.kind == ("none" if item.name == "open" else "exact")
+
+
+def test_a_digest_changes_with_the_contents(data):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    before = item.digest()
+    assert item.digest() == before
+    write_evidence(data / "Toys" / "right.evid", {3: 0})
+    assert item.digest() != before
+    (data / "Toys" / "right.uai.xz").unlink()
+    with pytest.raises(InputError, match=r"right\.uai\.xz cannot be read"):
+        item.digest()
+
+
+def test_sets_are_joined_and_narrowed_down(data):
+    sets = find_sets(data)
+    assert [item.name for item in choose(sets, ["uai2014", "Toys"])] == ["right", "wrong", "open"]
+    assert [item.name for item in choose(sets, ["Toys"], ["open"])] == ["open"]
+    with pytest.raises(InputError, match="have no model spins"):
+        choose(sets, ["Toys"], ["spins"])
+    with pytest.raises(InputError, match="no set 'Grids'"):
+        choose(sets, ["Grids"])
+
+
+def test_a_folder_without_an_index_is_searched(tmp_path):
+    folder = tmp_path / "mine"
+    (folder / "chains").mkdir(parents=True)
+    ibia.write(examples.chain(4), folder / "chains" / "short.uai")
+    ibia.write(examples.grid(2, 2), folder / "alone.uai.gz")
+    write_evidence(folder / "chains" / "short.uai.evid", {1: 2})
+    (folder / "asia.bif").write_text(ASIA)
+    names = [(instance.family, instance.name) for instance in find_instances(folder)]
+    assert names == [("mine", "alone"), ("mine", "asia"), ("chains", "short")]
+    sets = find_sets(folder)
+    short = choose(sets, ["chains"])[0]
+    model, evidence = short.load()
+    assert evidence == {1: 2}
+    # Nobody says how wide it is: the answer is computed.
+    assert short.reference(model, evidence).kind == "exact"
+    (asia,) = sets["bif"].items
+    model, evidence = asia.load()
+    assert np.allclose(asia.reference(model, evidence).marginals[0], [0.25, 0.75])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="has no models"):
+        find_sets(tmp_path / "empty")
+
+
+def test_a_bif_file_is_preferred_where_it_is_asked_for(data):
+    (data / "Toys" / "right.bif").write_text(ASIA)
+    (network,) = find_sets(data)["bif"].items
+    assert len(network.load()[0].variables) == 1
+    assert len(choose(find_sets(data), ["uai2014"])[0].load()[0].variables) == 5
+
+
+def test_generated_sets_need_no_folder():
+    sets = find_sets()
+    assert "grid" in sets
+    item = item_from(sets["grid"].items[0].plain())
+    assert item == sets["grid"].items[0]
+    assert item.digest() == item.digest()
+
+
+def test_a_single_generated_model_by_its_parameters():
+    (item,) = choose(find_sets(), ["grid:rows=2,columns=3,coupling=0.5,seed=7"])
+    model, evidence = item.load()
+    assert len(model.variables) == 6
+    assert evidence == {}
+    assert item.reference(model, evidence).kind == "exact"
+    for text, words in (
+        ("maze:size=2", "no family 'maze'"),
+        ("grid:rows=two", "expected NAME=NUMBER"),
+        ("grid:floors=2", "floors"),
+    ):
+        with pytest.raises(InputError, match=words):
+            choose(find_sets(), [text])

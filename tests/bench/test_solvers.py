@@ -1,0 +1,221 @@
+"""The adapters: how their options are read, and what each makes of a small model."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from bench_programs import answering, script
+from brute_force import solve
+from ibia import examples
+from ibia.bench.pyagrum_peer import import_pyagrum
+from ibia.bench.solvers import SOLVERS, Allowance, NonsenseError, UnsuitedError, parse_solver
+from ibia.bench.solvers.libdai import factor_graph
+from ibia.bench.solvers.own import own_version
+from ibia.errors import InputError, UnavailableError
+from ibia.model import Model
+
+EVIDENCE = {3: 1}
+
+
+@pytest.fixture
+def student():
+    return examples.student()
+
+
+def check_exact(answer, model, evidence, accuracy=1e-9):
+    truth = solve(model, evidence)
+    for one, other in zip(answer.marginals, truth.marginals, strict=True):
+        assert np.allclose(one, other, atol=accuracy)
+    if answer.log10_z is not None:
+        assert answer.log10_z == pytest.approx(truth.log_z / math.log(10), abs=accuracy)
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("ibia", "ibia"),
+        ("ibia:bound=15", "ibia:bound=15"),
+        ("ibia:bound=15.0,order=breadth", "ibia:bound=15,order=breadth"),
+        ("ibia:time=120,memory=8GB", "ibia:time=120,memory=8000000000"),
+        ("paper", "paper:bound=20"),
+        ("paper:bound=15", "paper:bound=15"),
+        ("loopy:damping=0.3,schedule=flooding", "loopy:damping=0.3,schedule=flooding"),
+        ("uai:/some/program", "uai:program=/some/program"),
+        ("merlin:algorithm=cte", "merlin:algorithm=cte"),
+    ],
+)
+def test_a_label_gives_the_same_solver_again(text, label):
+    solver = parse_solver(text)
+    assert solver.label == label
+    assert parse_solver(label) == solver
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ibis", "no solver 'ibis'; expected one of ibia"),
+        ("ibia:width=3", "no option 'width=3'; expected NAME=VALUE with: bound, time"),
+        ("ibia:bound=wide", "cannot have bound=wide"),
+        ("ibia:memory=much", "expected a size like 8GB"),
+        ("ibia:15", "no option '15'"),
+    ],
+)
+def test_wrong_options_are_sentences(text, words):
+    with pytest.raises(InputError) as raised:
+        parse_solver(text)
+    assert words in str(raised.value)
+
+
+def test_every_solver_says_what_it_is():
+    assert all(solver.about and solver.name == name for name, solver in SOLVERS.items())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("pyagrum-exact", "pyAgrum is not installed"),
+        ("pgmpy-exact", "pgmpy is not installed"),
+        ("merlin:program=no-such-program", "There is no program no-such-program"),
+        ("libdai:program=no-such-program", "There is no program no-such-program"),
+        ("uai:/no/such/program", "There is no program /no/such/program"),
+        ("uai", "Which program"),
+        ("libdai:method=magic", "expected jtree or bp"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_runs(text, words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyagrum", None)
+    monkeypatch.setitem(sys.modules, "pgmpy", None)
+    with pytest.raises((UnavailableError, InputError), match=words):
+        parse_solver(text).version()
+
+
+def test_the_version_of_the_package_tells_its_sources():
+    version, marked, _ = own_version().partition("+")
+    assert (version, marked) == ("0.1.0", "+")
+    assert own_version() == own_version()
+    assert own_version("bench/loopy.py") != own_version()
+
+
+def test_ibia_and_the_setting_of_the_paper(student):
+    answer = parse_solver("ibia:bound=10").solve(student, EVIDENCE, Allowance())
+    check_exact(answer, student, EVIDENCE)
+    assert answer.figures["exact"] is True
+    assert answer.figures["bound"] == 10
+    assert len(answer.figures["step_figures"][0]) == len(answer.figures["step_columns"])
+    paper = parse_solver("paper:bound=4")
+    arguments = paper.arguments(student, Allowance(threads=2))
+    assert arguments == {
+        "bound": 4.0,
+        "threads": 2,
+        "reduce": 5.0,
+        "loss": "mi",
+        "update": "links",
+        "order": "topological",
+    }
+    assert paper.arguments(examples.grid(2, 2), Allowance())["order"] == "elimination"
+    assert parse_solver("paper:order=reverse").arguments(student, Allowance())["order"] == "reverse"
+
+
+def test_ibia_keeps_to_the_limits_of_the_run_unless_it_has_its_own(student):
+    allowance = Allowance(30.0, 2e9, 1)
+    assert parse_solver("ibia").arguments(student, allowance) == {"time_limit": 30.0, "memory_limit": 2e9, "threads": 1}
+    assert parse_solver("ibia:bound=9").arguments(student, allowance) == {"bound": 9.0, "threads": 1}
+    assert parse_solver("ibia:time=5").arguments(student, allowance) == {"time_limit": 5.0, "threads": 1}
+
+
+def test_loopy_is_exact_on_a_tree():
+    tree = examples.tree(8, seed=3)
+    solver = parse_solver("loopy")
+    answer = solver.solve(tree, {2: 1}, Allowance(seconds=60.0))
+    check_exact(answer, tree, {2: 1}, accuracy=1e-5)
+    assert answer.figures["converged"] is True
+
+
+def test_a_program_of_the_competitions(student, tmp_path):
+    program = answering(tmp_path, "solver", student, EVIDENCE)
+    answer = parse_solver(f"uai:{program},pr=yes").solve(student, EVIDENCE, Allowance(10.0, 1e9))
+    check_exact(answer, student, EVIDENCE)
+    assert answer.log10_z is not None
+    assert 0.0 < answer.seconds < 60.0
+    assert answer.figures["program_memory_bytes"] > 2**20
+    assert parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance()).log10_z is None
+    silent = parse_solver(f"uai:{script(tmp_path, 'silent')}")
+    with pytest.raises(InputError, match=r"silent has written no model\.uai\.MAR"):
+        silent.solve(student, EVIDENCE, Allowance())
+
+
+def test_a_program_is_told_the_limits_as_in_the_competitions(student, tmp_path):
+    text = "import os; print(os.environ['INF_TIME'], os.environ['UAI_MEMORY'], file=open('model.uai.MAR', 'w'))"
+    program = script(tmp_path, "curious", text)
+    with pytest.raises(NonsenseError, match="12 marginals"):
+        parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance(12.0, 3e9))
+
+
+def test_merlin_by_a_program_that_writes_like_it(student, tmp_path):
+    truth = solve(student, EVIDENCE)
+    solution = [
+        {"variable": number, "states": len(values), "marginal": list(values)}
+        for number, values in enumerate(truth.marginals)
+        if number not in EVIDENCE
+    ]
+    # A comma before the end, as some versions have it.
+    written = json.dumps({"algorithm": "wmb", "value": truth.log_z, "solution": solution})[:-1] + ",}"
+    text = "import sys; assert sys.argv[sys.argv.index('--ibound') + 1] == '7'\n"
+    text += f"open('answer.MAR', 'w').write({written!r})"
+    program = script(tmp_path, "merlin", text)
+    answer = parse_solver(f"merlin:ibound=7,program={program}").solve(student, EVIDENCE, Allowance())
+    check_exact(answer, student, EVIDENCE)
+    assert answer.log10_z is not None
+    with pytest.raises(InputError, match="ended with exit status 1"):
+        parse_solver(f"merlin:program={program}").solve(student, EVIDENCE, Allowance())
+
+
+def test_libdai_by_a_program_that_prints_like_it(student, tmp_path):
+    truth = solve(student, EVIDENCE)
+    lines = [
+        f"# ({{x{number}}}, ({', '.join(f'{value:.3e}' for value in values)}))"
+        for number, values in enumerate(truth.marginals)
+        if number not in EVIDENCE
+    ]
+    text = f"import sys; assert open('model.fg').read().startswith('5'); print({chr(10).join(['# METHOD', *lines])!r})"
+    program = script(tmp_path, "testdai", text)
+    answer = parse_solver(f"libdai:method=jtree,program={program}").solve(student, EVIDENCE, Allowance())
+    check_exact(answer, student, EVIDENCE, accuracy=1e-3)
+
+
+def test_factor_graph_by_hand():
+    # Scope (1, 0): the table of libDAI has variable 0 first, and that varies fastest.
+    model = Model.from_arrays([2, 2, 3], [([1, 0], [[1.0, 2.0], [0.0, 4.0]]), ([1, 2], np.arange(6.0) + 1)])
+    text = factor_graph(model, {2: 1})
+    assert text.split("\n\n") == ["2", "2\n0 1\n2 2\n3\n0 1.0\n1 2.0\n3 4.0", "1\n1\n2\n2\n0 2.0\n1 5.0\n"]
+    assert factor_graph(Model.from_arrays([2], []), {}).split("\n\n")[1] == "1\n0\n2\n2\n0 1.0\n1 1.0\n"
+
+
+def needs_pyagrum():
+    try:
+        import_pyagrum()
+    except UnavailableError:
+        pytest.skip("pyAgrum (the extra 'pyagrum') is not installed")
+
+
+def test_pyagrum(student):
+    needs_pyagrum()
+    answer = parse_solver("pyagrum-exact").solve(student, EVIDENCE, Allowance())
+    check_exact(answer, student, EVIDENCE)
+    assert answer.log10_z is not None
+    grid = examples.grid(3, 3)
+    check_exact(parse_solver("pyagrum-exact").solve(grid, {0: 1}, Allowance()), grid, {0: 1})
+    check_exact(parse_solver("pyagrum-loopy").solve(student, {}, Allowance(10.0)), student, {}, accuracy=0.05)
+    check_exact(parse_solver("pyagrum-gibbs").solve(student, {}, Allowance(5.0)), student, {}, accuracy=0.05)
+    with pytest.raises(UnsuitedError):
+        parse_solver("pyagrum-loopy").solve(grid, {}, Allowance())
+
+
+def test_pgmpy(student):
+    pytest.importorskip("pgmpy")
+    check_exact(parse_solver("pgmpy-exact").solve(student, EVIDENCE, Allowance()), student, EVIDENCE)

@@ -1,0 +1,66 @@
+"""The results file: what is written stays, what was half-written goes."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from ibia.bench.store import Store, read_results
+from ibia.errors import InputError
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "results.jsonl"
+
+
+def test_rows_are_kept_and_the_last_of_a_key_counts(path):
+    with Store(path) as store:
+        store.append({"key": "a", "value": 1})
+        store.append({"key": "b", "value": math.inf})
+        store.append({"key": "a", "value": 2})
+    with Store(path) as store:
+        assert store.rows == {"a": {"key": "a", "value": 2}, "b": {"key": "b", "value": None}}
+    assert len(path.read_text().splitlines()) == 3
+    assert [row["value"] for row in read_results([path])] == [2, None]
+
+
+def test_half_a_line_is_ignored_and_taken_off(path):
+    path.write_text('{"key": "a"}\n{"key": "b", "val')
+    assert [row["key"] for row in read_results([path])] == ["a"]
+    with Store(path) as store:
+        assert list(store.rows) == ["a"]
+        store.append({"key": "b"})
+    assert path.read_text() == '{"key": "a"}\n{"key": "b"}\n'
+
+
+def test_a_whole_last_line_is_ended(path):
+    path.write_text('{"key": "a"}\n{"key": "b"}')
+    with Store(path) as store:
+        assert list(store.rows) == ["a", "b"]
+        store.append({"key": "c"})
+    assert [json.loads(line)["key"] for line in path.read_text().splitlines()] == ["a", "b", "c"]
+
+
+def test_a_damaged_line_is_a_sentence_and_nothing_is_changed(path):
+    path.write_text('{"family": "A"}\n{"key": "b"}\n{"ke')
+    with pytest.raises(InputError, match="line 1"):
+        Store(path)
+    with pytest.raises(InputError, match="line 1"):
+        read_results([path])
+    assert path.read_text().endswith('{"ke')
+
+
+def test_two_benches_do_not_write_to_one_file(path):
+    with Store(path), pytest.raises(InputError, match="another bench"):
+        Store(path)
+    Store(path).__exit__(None, None, None)
+
+
+def test_files_that_cannot_be_used_are_sentences(tmp_path):
+    with pytest.raises(InputError, match="cannot be written"):
+        Store(tmp_path / "missing" / "results.jsonl")
+    with pytest.raises(InputError, match="cannot be read"):
+        read_results([tmp_path / "missing.jsonl"])

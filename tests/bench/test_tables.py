@@ -1,0 +1,197 @@
+"""The paper's tables: what runs for them, what they show, what they say is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ibia import cli
+from ibia.bench.instances import Instance
+from ibia.bench.sets import FileItem
+from ibia.bench.solvers import parse_solver
+from ibia.bench.tables import MEMORY, TABLES, published
+
+
+class Known(FileItem):
+    """A model whose reference is said to be there, without a file."""
+
+    @property
+    def has_reference(self):
+        return self.instance.reference == "exact"
+
+
+def model(family, name, reference="exact", observed=0):
+    return Known(Instance(Path("nowhere"), family, name, reference, "", observed=observed))
+
+
+def row(item, column, status="answered", **figures):
+    return {
+        "family": item.family,
+        "name": item.name,
+        "solver": column.solver,
+        "limits": {"seconds": column.minutes * 60, "memory": MEMORY, "threads": 1},
+        "status": status,
+        "seconds": 1.0,
+        "delta_log10_z": 0.0,
+        **figures,
+    }
+
+
+def cells(text, start):
+    """Return the cells of the line of a table that begins with a cell."""
+    (line,) = [line for line in text.splitlines() if line.startswith(f"| {start} |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_published_figures_are_those_of_the_paper():
+    tables = published()["tables"]
+    assert list(tables) == ["smallInst", "ijgpss", "mnVsBn", "numInst", "arb"]
+    assert set(tables) == set(TABLES)
+    small = tables["smallInst"]
+    # The paper's last row: how many of the 493 instances each method solved.
+    assert sum(family["instances"] for family in small["families"].values()) == 493
+    assert small["solved"][small["columns"].index({"minutes": 2, "method": "IBIA20"})] == 493
+    for name in ("smallInst", "ijgpss"):
+        count = len(tables[name]["columns"])
+        for family in tables[name]["families"].values():
+            assert len(family["hd_avg"]) == len(family["hd_max"]) == count
+    # The same figures stand in two tables, rounded.
+    for family, figures in tables["ijgpss"]["families"].items():
+        assert figures["hd_max"][2] == pytest.approx(small["families"][family]["hd_max"][4], abs=9.9e-3)
+    assert tables["mnVsBn"]["families"]["Pedigree"]["hd_max"] == {"NTP": 0.098, "TP": 0.204}
+    assert tables["arb"]["instances"]["Grids_13"]["hd_max"]["IBIA15"] == 0.962
+    assert tables["numInst"]["families"]["Type4b"]["solved_percent"] == {"2": 0, "20": 9, "60": 29}
+
+
+def test_columns_are_solvers_that_there_are():
+    for table in TABLES.values():
+        for column in table.columns:
+            assert parse_solver(column.solver).label == column.solver
+
+
+def test_columns_are_chosen_by_time_and_more_can_be_added():
+    table = TABLES["smallInst"]
+    assert {column.minutes for column in table.chosen(2)} == {2}
+    assert [column.minutes for column in table.chosen(more=["pyagrum-exact"])[-2:]] == [2, 20]
+    assert len(table.chosen(more=["ibia"])) == len(table.columns)
+
+
+def test_small_models_averaged_and_what_is_missing_named():
+    table = TABLES["smallInst"]
+    one, two, other = model("Grids", "g1"), model("Grids", "g2"), model("CSP", "c1")
+    large, foreign = model("Grids", "g3", "none"), model("Toys", "t")
+    columns = table.chosen(2)
+    ours = next(column for column in columns if column.solver == "ibia")
+    loopy = next(column for column in columns if column.solver == "loopy")
+    rows = [
+        row(one, ours, hd_avg=0.002, hd_max=0.1),
+        row(two, ours, hd_avg=0.004, hd_max=0.3),
+        row(one, loopy, hd_avg=0.5, hd_max=0.9),
+        row(two, loopy, "out of time"),
+        # Of another limit, and of a model that does not belong here.
+        row(one, replace(ours, minutes=20), hd_avg=1.0, hd_max=1.0),
+        row(foreign, ours, hd_avg=1.0, hd_max=1.0),
+    ]
+    text = table.markdown([one, two, other, large, foreign], columns, rows)
+    assert "Within 2 minutes" in text
+    assert "Within 20 minutes" not in text
+    line = cells(text, "Grids")
+    assert line[1] == "2 / 8"
+    assert line[2:7] == ["0.433 / 0.905", "0.146 / 0.343", "0.247 / 0.713", "– / –", "0.088 / 0.300"]
+    assert line[7] == "0.500 / 0.900 (1 of 2)"
+    assert line[-1] == "0.003 / 0.200"
+    assert cells(text, "CSP")[-1] == "–"
+    assert cells(text, "BN")[1] == "0 / 97"
+    assert "Missing for loopy within 2 minutes: out of time: g2; not run: c1" in text
+    assert "Missing for ibia within 2 minutes: not run: c1" in text
+    assert "NeurIPS 2023" in text
+    assert "g3" not in text
+
+
+def test_networks_with_evidence_are_left_out_where_the_paper_has_none():
+    takes = TABLES["smallInst"].takes
+    assert takes(model("Bnlearn", "asia"))
+    assert not takes(model("Bnlearn", "asia_e1", observed=1))
+    assert takes(model("BN", "BN_0", observed=26))
+
+
+def test_orders_are_compared_by_the_largest_error_of_z():
+    table = TABLES["mnVsBn"]
+    one, two = model("Promedas", "p1"), model("Promedas", "p2")
+    columns = table.chosen()
+    rows = [
+        row(one, columns[1], hd_max=0.1, delta_log10_z=-0.4),
+        row(two, columns[1], hd_max=0.2, delta_log10_z=0.3),
+    ]
+    line = cells(table.markdown([one, two], columns, rows), "Promedas")
+    assert line[1:4] == ["2 / 64", "1.500 / 0.322", "0.400 / 0.086"]
+    assert line[5] == "0.400 / 0.150"
+
+
+def test_shares_of_large_models_count_those_that_failed():
+    table = TABLES["numInst"]
+    items = [model("BN", f"b{number}", "none") for number in range(4)]
+    columns = table.chosen()
+    fixed = columns[-1]
+    rows = [
+        row(items[0], fixed, seconds=30.0),
+        row(items[1], fixed, seconds=600.0),
+        row(items[2], fixed, "out of memory"),
+        row(items[3], fixed, "out of time"),
+    ]
+    text = table.markdown(items, columns, rows)
+    line = cells(text, "BN")
+    assert line[1:5] == ["4 / 22", "64", "100", "100"]
+    assert line[-3:] == ["25", "50", "50"]
+    assert cells(text, "Type4b")[1] == "0 / 82"
+    # Of three that were run.
+    assert cells(table.markdown(items, columns, rows[:3]), "BN")[-1] == "67 (3 of 4)"
+
+
+def test_named_instances_that_are_not_there_are_listed():
+    table = TABLES["arb"]
+    items = [model("CSP", "CSP_11"), model("CSP", "CSP_12")]
+    columns = table.chosen()
+    rows = [
+        row(items[0], columns[-1], hd_max=3e-5, seconds=2.04),
+        row(items[1], columns[-1], "crashed"),
+    ]
+    text = table.markdown(items, columns, rows)
+    assert cells(text, "CSP_11")[-1] == "3E-5 (2.0 s)"
+    assert cells(text, "CSP_12")[-1] == "crashed"
+    assert cells(text, "Grids_11")[1:5] == ["0.543", "0.420", "0.590 (1.1 s)", "0.166 (3.5 s)"]
+    assert cells(text, "Grids_11")[-1] == "missing"
+    assert "Not among the models here: Alchemy_11, CSP_13," in text
+
+
+def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("IBIA_DATA", raising=False)
+    out = str(tmp_path / "out.jsonl")
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["bench", "table", *arguments, "--out", out])
+        return ended.value.code, capsys.readouterr()
+
+    assert call("unknown")[0] == 1
+    code, printed = call("arb")
+    assert code == 1
+    assert "expected --data or IBIA_DATA" in printed.err
+    # None of the paper's models is there: nothing is run, everything is missing.
+    code, printed = call("arb", "--data", str(data))
+    assert code == 0
+    assert "Not among the models here: Alchemy_11" in printed.out
+    index = data / "index.csv"
+    index.write_text(index.read_text().replace("Toys,right", "Toys,CSP_11"))
+    for path in (data / "Toys").glob("right.*"):
+        path.rename(path.with_name(path.name.replace("right", "CSP_11")))
+    code, printed = call("arb", "--data", str(data), "-j", "2")
+    assert code == 0
+    errors = [cell.partition(" ")[0] for cell in cells(printed.out, "CSP_11")[-4:]]
+    assert all(float(error) < 1e-6 for error in errors)
+    code, printed = call("arb", "--data", str(data), "--no-run")
+    assert [float(cell.partition(" ")[0]) for cell in cells(printed.out, "CSP_11")[-4:]] == [*map(float, errors)]
+    assert "run" not in printed.err
+

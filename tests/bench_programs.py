@@ -1,0 +1,38 @@
+"""Programs that stand in for solvers: well-behaved ones and others."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import ibia
+from ibia.formats import write_marginals, write_partition
+
+__all__ = ["answering", "script"]
+
+# What the scripts below can do instead of answering.
+MISCHIEF = {
+    "silent": "import sys; sys.exit(3)",
+    "endless": "import time; time.sleep(1000)",
+    "nonsense": "open('model.uai.MAR', 'w').write('MAR\\n1 2 0.5 0.5\\n')",
+    "negative": "open('model.uai.MAR', 'w').write('MAR\\n5 2 -1 2 2 0.5 0.5 3 1 0 0 2 0.5 0.5 2 0.5 0.5\\n')",
+    "greedy": "import time; hoard = bytearray(10**9); hoard[::4096] = b'x' * len(hoard[::4096]); time.sleep(1000)",
+}
+
+
+def script(folder: Path, name: str, text: str | None = None) -> Path:
+    """Write a program, one of `MISCHIEF` or any other, and return its path."""
+    path = folder / name
+    path.write_text(f"#!{sys.executable} -S\n{MISCHIEF[name] if text is None else text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def answering(folder: Path, name: str, model: ibia.Model, evidence: dict[int, int], *, seconds: float = 0.0) -> Path:
+    """Write a program that answers one model exactly, whatever it is asked, after some time."""
+    result = ibia.infer(model, evidence, bound=20)
+    write_marginals(folder / f"{name}.MAR", result.marginals)
+    write_partition(folder / f"{name}.PR", result.log10_z)
+    text = f"import shutil, sys, time\ntime.sleep({seconds})\ntask = sys.argv[4]\n"
+    text += f"shutil.copy(f'{folder}/{name}.{{task}}', f'{{sys.argv[1]}}.{{task}}')\n"
+    return script(folder, name, text)

@@ -1,0 +1,328 @@
+"""Other processes that help: the same bits with them, without them, and when they are lost; none is left behind."""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ibia
+from brute_force import grid
+from ibia import workers
+from ibia.alternative import Alternative, Trial
+from ibia.control import Control, Stopped
+from ibia.model import Model, Variable
+from ibia.pipeline import infer, prepare_model
+from ibia.prepare import Problem
+from ibia.result import Result
+from ibia.tables import memory
+from ibia.worker import _Service
+from ibia.workers import WORKER_MEMORY, Worker, Workers
+
+SOURCE = str(Path(ibia.__file__).parents[1])
+
+
+def two_grids() -> Model:
+    one_grid = grid(np.random.default_rng(5))
+    count = len(one_grid.variables)
+    return Model.from_arrays(
+        [Variable(f"X{number}", variable.cardinality) for number, variable in enumerate(2 * one_grid.variables)],
+        [
+            ([shift + variable for variable in factor.scope], factor.values ** (1.0 if shift else 1.5))
+            for shift in (0, count)
+            for factor in one_grid.factors
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def alone() -> Result:
+    return infer(two_grids(), bound=2, threads=1)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Alternative]:
+    """Have runs of any length use workers, two of which wait; return what is started on workers, as it comes."""
+    monkeypatch.setattr("ibia.predict._WORTH_HELP", -1.0)
+    start = Worker.start
+    begun: list[Alternative] = []
+
+    def noted(self: Worker, problem: Any, alternative: Alternative, report: Any) -> Any:
+        begun.append(alternative)
+        return start(self, problem, alternative, report)
+
+    monkeypatch.setattr(Worker, "start", noted)
+    park_workers(2)
+    return begun
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _close_parked() -> Iterator[None]:
+    yield
+    workers._close_parked()
+
+
+def park_workers(count: int) -> None:
+    """Have so many workers wait that have started."""
+    staff = Workers(Control())
+    staff.engage(count)
+    ready = threading.Semaphore(0)
+    staff.call(lambda worker: ready.release())
+    for _ in range(count):
+        assert ready.acquire(timeout=60)
+    staff.leave()
+
+
+def assert_same(one: Result, other: Result) -> None:
+    assert not one.exact
+    assert all((a == b).all() for a, b in zip(one.marginals, other.marginals, strict=True))
+    assert (one.log_z, one.orders, one.inconsistency) == (other.log_z, other.orders, other.inconsistency)
+    assert one.disagreement == other.disagreement
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def wait_until(condition: Callable[[], bool]) -> bool:
+    patience = time.monotonic() + 30.0
+    while not condition() and time.monotonic() < patience:
+        time.sleep(0.01)
+    return condition()
+
+
+# The same answer whoever did the work.
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_alternatives_and_components_side_by_side_give_the_same_bits(
+    threads: int, alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibia.tables.threads._WORTH_WAKING", 0)
+    assert_same(alone, infer(two_grids(), bound=2, threads=threads))
+    assert started
+    # They wait for the next run, and know nothing of this one any more.
+    assert len(workers._parked) == 2
+    assert_same(alone, infer(two_grids(), bound=2, threads=threads))
+
+
+@pytest.mark.parametrize("stage", [("start",), ("answer", 1), ("answer", 6)])
+def test_a_worker_that_is_killed_costs_time_only(
+    stage: tuple[str, ...], alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Worker.ask
+    killed = []
+
+    def kill(self: Worker, name: str, *arguments: Any) -> Any:
+        if name == stage[0] and arguments[len(arguments) - len(stage) + 1 :] == stage[1:]:
+            assert self._process is not None
+            os.kill(self._process.pid, signal.SIGKILL)
+            killed.append(self._process.pid)
+        return ask(self, name, *arguments)
+
+    monkeypatch.setattr(Worker, "ask", kill)
+    assert_same(alone, infer(two_grids(), bound=2, threads=2))
+    assert killed
+    assert wait_until(lambda: not is_running(killed[0]))
+
+
+def test_what_goes_wrong_in_a_worker_is_done_here(
+    alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = Worker.ask
+    monkeypatch.setattr(Worker, "ask", lambda self, name, *arguments: ask(self, f"{name}_nonsense", *arguments))
+    assert_same(alone, infer(two_grids(), bound=2, threads=2))
+    assert started
+
+
+def forbid(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    [
+        forbid,
+        lambda monkeypatch: monkeypatch.setattr(sys, "frozen", True, raising=False),
+        lambda monkeypatch: monkeypatch.setattr(sys, "executable", None),
+        lambda monkeypatch: monkeypatch.setattr(sys, "executable", "/usr/bin/editor"),
+        lambda monkeypatch: monkeypatch.setattr(sys, "executable", "/nowhere/python"),
+        lambda monkeypatch: monkeypatch.setattr(sys, "executable", "/bin/false"),
+    ],
+)
+def test_where_no_process_can_be_started_there_is_the_same_answer(
+    obstacle: Callable[[pytest.MonkeyPatch], None], alone: Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ibia.predict._WORTH_HELP", -1.0)
+    obstacle(monkeypatch)
+    assert_same(alone, infer(two_grids(), bound=2, threads=2))
+
+
+def test_short_runs_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: Any, **options: Any) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("ibia.workers.Worker", refuse)
+    infer(grid(np.random.default_rng(5)), bound=3, threads=2)
+
+
+def test_problem_pickles_without_what_belongs_to_this_process() -> None:
+    prepared = prepare_model(two_grids(), {})
+    for problem in prepared.problems:
+        copy = pickle.loads(pickle.dumps(problem))
+        assert copy.variables == problem.variables
+        assert (copy.ranks, copy.children, copy.barren) == (problem.ranks, problem.children, problem.barren)
+        assert copy.order("breadth", 1) == problem.order("breadth", 1)
+        assert len(pickle.dumps(problem)) < 20_000
+
+
+# Time.
+
+
+def test_a_run_that_is_stopped_leaves_no_process(
+    started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    control = Control()
+    seen: list[int] = []
+
+    def stop(self: Worker, name: str, *arguments: Any) -> Any:
+        assert self._process is not None
+        seen.append(self._process.pid)
+        control.stopping = True
+        # The worker is in the middle of something.
+        return self._read()
+
+    monkeypatch.setattr(Worker, "ask", stop)
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        infer(two_grids(), bound=2, threads=2, control=control)
+    assert time.monotonic() - began < 10.0
+    assert seen
+    assert wait_until(lambda: not is_running(seen[0]))
+    # The other one had nothing to do with it.
+    assert len(workers._parked) == 1
+
+
+def test_a_late_worker_is_not_waited_for(started: list[Alternative], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Worker, "ask", lambda self, name, *arguments: self._read())
+    with pytest.raises(Stopped, match="within the time limit"):
+        infer(two_grids(), bound=2, threads=2, time_limit=1.0)
+
+
+def test_workers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_IDLE", 0.05)
+    park_workers(1)
+    assert wait_until(lambda: not workers._parked)
+
+
+# Memory.
+
+
+def test_memory_is_shared() -> None:
+    control = Control(memory=8e9)
+    staff = Workers(control)
+    staff.engage(2)
+    try:
+        assert control.memory < 8e9 / 2
+        assert control.memory + 2 * (WORKER_MEMORY + staff._part) == pytest.approx(8e9)
+    finally:
+        staff.engage(0)
+    assert control.memory == 8e9
+    assert not staff.dismiss()
+
+
+def test_what_does_not_fit_beside_others_is_done_alone(
+    alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Trial.__init__
+    limits: list[float] = []
+
+    def fail_once(self: Trial, problem: Problem, *rest: Any) -> None:
+        limits.append(problem.space.control.memory)
+        if len(limits) == 1:
+            raise MemoryError
+        begin(self, problem, *rest)
+
+    monkeypatch.setattr(Trial, "__init__", fail_once)
+    assert_same(alone, infer(two_grids(), bound=2, threads=2, memory_limit=2e9))
+    assert limits[0] < 2e9
+    assert limits[-1] == 2e9
+
+
+def test_a_worker_keeps_to_its_share() -> None:
+    service = _Service(BytesIO(), BytesIO())
+    try:
+        service.use_memory(1e9)
+        assert service._control.memory == memory._limit == 1e9
+    finally:
+        memory.limit_memory(math.inf)
+
+
+# The end of the process that started a worker.
+
+LONG = """
+    import os, sys, threading
+    sys.path.insert(0, {source!r})
+    from ibia.control import Control
+    from ibia.workers import Workers
+
+    staff = Workers(Control())
+    staff.engage(1)
+    started = threading.Event()
+    staff.call(lambda worker: (print(worker._process.pid, flush=True), started.set(), worker._read()))
+    started.wait(60)
+    {then}
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, None])
+def test_a_worker_ends_with_the_process_that_started_it(how: signal.Signals | None) -> None:
+    # Without a signal the process ends by itself in the middle of something.
+    then = "threading.Event().wait(60)" if how else "os._exit(0)"
+    script = textwrap.dedent(LONG.format(source=SOURCE, then=then))
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        if how is not None:
+            assert is_running(pid)
+            parent.send_signal(how)
+        parent.wait(60)
+    assert wait_until(lambda: not is_running(pid))
+
+
+def test_a_worker_ends_with_the_pipe() -> None:
+    """Where the system does not end it with its parent."""
+    command = f"import sys; sys.path.insert(0, {SOURCE!r}); from ibia import worker"
+    command += "; worker._die_with = id; worker.main(0)"
+    with subprocess.Popen(
+        [sys.executable, "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert pickle.load(process.stdout) == "ready"
+        # An interruption is meant for the process that started it.
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        assert process.wait(30) == 0
+        assert process.stderr.read() == b""
