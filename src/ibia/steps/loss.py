@@ -21,6 +21,8 @@ __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 
 # What sums of entropies (nats) may be off by rounding.
 _ROUNDING = 1e-9
+# Losses are compared to so many digits after the point: what is equal stays equal however sums are rounded.
+_DIGITS = 10
 # With tables of fewer entries, looking at as few of them as possible is faster than computing all on several threads.
 _WORTH_THREADS = 2**14
 
@@ -108,7 +110,7 @@ class KullbackLeibler:
             return (0.0, float(variable))
         if best is not None and not self._within(removal, best[0] * bits + _ROUNDING, scopes, sepsets):
             return None
-        return (self.loss(removal, scopes, sepsets) / bits, float(variable))
+        return (round(self.loss(removal, scopes, sepsets), _DIGITS) / bits, float(variable))
 
     def _within(self, removal: Removal, most: float, scopes: Scopes, sepsets: Sepsets) -> bool:
         """Tell whether a removal loses no more than `most`, looking at no more of it than that takes."""
