@@ -26,7 +26,7 @@ def cases_of(chance: random.Random, exact: float = 0.05) -> list[Case]:
     return [
         (
             usual * chance.choice([0.5, 1.0, 1.0, 2.0]),
-            chance.choice([0.01, 0.0115, 0.013, 0.02, 0.1, 0.3]),
+            chance.choice([0.01, 0.012, 0.02, 0.03, 0.1, 0.3]),
             chance.random() < exact,
         )
         for _ in range(ALTERNATIVES)
@@ -56,14 +56,14 @@ def one_by_one(cases: list[Case], fewest: int = 2) -> list[int]:
         total += entries
         if lossless:
             return [number]
-        if disagreement <= 1.2 * least:
+        if disagreement <= 1.5 * least:
             if total <= 2.0**27:
                 finished.append(number)
             elif disagreement < least:
                 waiting = [number]
             least = min(least, disagreement)
     best = min(cases[number][1] for number in finished + waiting)
-    return [number for number in finished + waiting if cases[number][1] <= 1.2 * best]
+    return [number for number in finished + waiting if cases[number][1] <= 1.5 * best]
 
 
 class Hand:

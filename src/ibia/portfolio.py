@@ -35,9 +35,9 @@ _WORK = 2.0**23
 _FEWEST = 2
 _VARIANTS = 3
 # An alternative seems to be off by as much as its neighbouring steps disagree, and by this part of its loss.
-_LOSS_PART = 0.01
+_LOSS_PART = 0.002
 # Alternatives that seem to be off by more than so many times as much as the best are dropped.
-_WORTH_FINISHING = 1.2
+_WORTH_FINISHING = 1.5
 # Below this, probabilities are as good as zero.
 _NEGLIGIBLE = 1e-300
 # Once they have cost this many table entries, only the best of the further ones is finished.
