@@ -10,7 +10,7 @@ import pytest
 from ibia import anytime, examples
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
-from ibia.errors import RangeError
+from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.gauge import ErrorEstimate
 from ibia.pipeline import infer
 from ibia.predict import Prediction
@@ -32,6 +32,7 @@ class Machine:
     bytes_per_entry: float = 0.0
     fails_from: float = math.inf
     vanishes_below: float = 0.0
+    impossible_from: float = math.inf
     errors: dict[float, float] = field(default_factory=dict)
     now: float = 100.0
     control: Control = field(default_factory=Control)
@@ -67,6 +68,8 @@ class Machine:
             raise MemoryError
         if predicted.bound < self.vanishes_below:
             raise RangeError("numbers vanish")
+        if predicted.bound >= self.impossible_from:
+            raise ZeroProbabilityError("nothing is possible")
         before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
         self.tried = min(self.tried, self.alternatives)
         seconds = self.actual(predicted.bound, predicted.quick)
@@ -159,6 +162,14 @@ def test_where_numbers_vanish_higher_bounds_are_tried(machine):
     assert result.bound >= 20.0
     with pytest.raises(RangeError):
         machine(vanishes_below=100.0).search(None, 1.0)
+
+
+def test_an_answer_is_kept_when_a_higher_bound_finds_nothing_possible(machine):
+    result = machine(impossible_from=19.0).search(None, 1000.0)
+    assert result.bound < 19.0
+    assert result.attempts[-1].outcome == "out of range"
+    with pytest.raises(ZeroProbabilityError):
+        machine(impossible_from=0.0).search(None, 1000.0)
 
 
 def test_alternatives_end_where_there_are_no_more(machine):

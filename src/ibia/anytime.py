@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ibia.control import Control, Stopped
-from ibia.errors import RangeError
+from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.limits import available_memory, resident_memory, size_in_words
 from ibia.predict import Prediction, Predictor
 from ibia.result import Attempt, Result
@@ -147,6 +147,11 @@ class Search:
             outcome = "out of memory"
         except RangeError as error:
             outcome, self._out_of_range = "out of range", error
+        except ZeroProbabilityError:
+            # With an answer at hand it is more likely that numbers vanished.
+            if self._best is None:
+                raise
+            outcome = "out of range"
         finally:
             seconds = time.monotonic() - began
             self._attempts.append(

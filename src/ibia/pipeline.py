@@ -47,6 +47,10 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
+_NOTHING_LEFT = (
+    "With {:g} bits nothing is possible any more: the evidence has probability zero (or the model's factors are zero "
+    "everywhere), or products of very small numbers vanished."
+)
 _OUT_OF_RANGE = (
     "The tables hold numbers so far apart that products of them vanish, although none of them is zero: with {:g} bits "
     "there is no answer; another bound may help."
@@ -354,9 +358,11 @@ class Run:
             schedule = Schedule(self._portfolios, self._sweeps, self._control, report)
             others = iter(schedule.run(workers or Workers(self._control)))
         except ZeroMassError:
+            if all(fits(problem, self.bound) for problem in self._prepared.problems):
+                raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
             if all(problem.positive for problem in self._prepared.problems):
                 raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
-            raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+            raise ZeroProbabilityError(_NOTHING_LEFT.format(self.bound)) from None
         solved = [next(others) if outcome is None else outcome for outcome in self._alone]
         return self._prepared.assemble(solved, self._settings.bound, time.monotonic() - started)
 
