@@ -22,7 +22,7 @@ __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 # What sums of entropies (nats) may be off by rounding.
 _ROUNDING = 1e-9
 # Losses are compared to so many digits after the point: what is equal stays equal however sums are rounded.
-_DIGITS = 10
+_DIGITS = 13
 # With tables of fewer entries, looking at as few of them as possible is faster than computing all on several threads.
 _WORTH_THREADS = 2**14
 
