@@ -52,8 +52,6 @@ _DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.t
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
-# Tables of more bits are beyond the units of memory.
-_TELLING_BITS = 80.0
 # Compiling everything takes about this many seconds.
 _COMPILING = 15
 
@@ -179,7 +177,7 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _compile_first()
 
     from ibia.limits import size_in_words
-    from ibia.predict import Predictor, measure_speed
+    from ibia.predict import MOST_BITS, Predictor, measure_speed
     from ibia.prepare import prepare_components
     from ibia.simplify import simplify
 
@@ -222,7 +220,7 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
         f"{figures['variables_left']} variables in {figures['components']} independent "
         f"{'component' if len(problems) == 1 else 'components'}",
     )
-    needed = size_in_words(2.0**width * 8) if width < _TELLING_BITS else f"2^{width + 3:.0f} bytes"
+    needed = size_in_words(2.0 ** min(width, MOST_BITS) * 8)
     table.add_row("width by min-fill", f"{width:.2f} bits: the largest table needs {needed}")
     table.add_row("cheapest exact bound", f"{figures['exact_bound']:g}")
     for predicted in predictions:

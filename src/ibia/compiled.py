@@ -155,12 +155,14 @@ def compile_kernels() -> None:
 
     If that fails, it costs time and nothing else.
     """
+    from ibia.limits import usable_cores
+
     errors = None if os.environ.get("IBIA_TRACEBACK") else subprocess.DEVNULL
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
     workers: list[subprocess.Popen[bytes]] = []
     with tempfile.TemporaryDirectory(prefix="ibia-") as folder:
         try:
-            for _ in range(min(_PROCESSES, max(2, _cores()))):
+            for _ in range(min(_PROCESSES, max(2, usable_cores()))):
                 workers.append(
                     subprocess.Popen(
                         [sys.executable, "-m", "ibia.compiling", folder],
@@ -181,10 +183,6 @@ def compile_kernels() -> None:
                 worker.kill()
                 worker.wait()
         kernels_compiled(Path(folder))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 if __name__ == "__main__":

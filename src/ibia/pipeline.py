@@ -147,14 +147,14 @@ def infer(
     ready = prepared[0]
 
     workers = Workers(control)
-
-    runs: list[Run] = []
+    run: Run | None = None
 
     def answer(predicted: Prediction, best: str) -> Result:
+        nonlocal run
         workers.engage(predicted.processes - 1)
-        if not (predicted.alternatives and runs[0].bound == predicted.bound):
-            runs[:] = [Run(ready, predicted.bound, choices, quick=predicted.quick)]
-        return runs[0].answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
+        if run is None or not predicted.alternatives:
+            run = Run(ready, predicted.bound, choices, quick=predicted.quick)
+        return run.answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
     speed = measure_speed()
     if searching:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ibia.alternative import Alternative, Progress, Solved, barren, nothing_lost, run_forward, solved
 from ibia.backward.links import update_by_links
 from ibia.exact import solve_exactly
+from ibia.flat import ends
 from ibia.prepare import Problem
 from ibia.sequence import Settings
 from ibia.steps.order import ORDERS
@@ -257,22 +258,24 @@ def _combined(answers: Sequence[Solved], dropped: Sequence[Solved]) -> Solved:
         for variable in best.posterior.marginals
     }
     log_z = math.fsum(posterior.log_z for posterior in posteriors) / len(posteriors)
-    distances = [_largest_distance(marginals, answer.posterior.marginals) for answer in (*answers, *dropped)]
+    tried = [*answers, *dropped]
     return replace(
         best,
         posterior=replace(best.posterior, marginals=marginals, log_z=log_z),
-        tried=len(distances),
-        spread=float(np.median(distances)),
+        tried=len(tried),
+        spread=_spread(marginals, [answer.posterior.marginals for answer in tried]),
     )
 
 
-def _largest_distance(marginals: Marginals, others: Marginals) -> float:
-    """Return the largest Hellinger distance between two marginals of the same variable."""
-    ordered = [others[variable] for variable in marginals]
-    sizes = [values.size for values in ordered]
-    differences = np.sqrt(np.concatenate(list(marginals.values()))) - np.sqrt(np.concatenate(ordered))
-    squares = np.add.reduceat(differences**2, np.cumsum([0, *sizes[:-1]]))
-    return math.sqrt(0.5 * float(squares.max()))
+def _spread(marginals: Marginals, tried: Sequence[Marginals]) -> float:
+    """Return the largest Hellinger distance between two marginals of the same variable: its median over those tried."""
+    starts = ends([values.size for values in marginals.values()])[:-1]
+    roots = np.sqrt(np.concatenate(list(marginals.values())))
+    squares = []
+    for others in tried:
+        differences = roots - np.sqrt(np.concatenate([others[variable] for variable in marginals]))
+        squares.append(np.add.reduceat(differences**2, starts).max())
+    return float(np.median(np.sqrt(0.5 * np.array(squares))))
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from ibia.prepare import Problem
 from ibia.tables import Space
 from ibia.tables.memory import KEPT_BYTES
 
-__all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
+__all__ = ["MOST_BITS", "Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 
 # A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
 _ENTRIES_PER_BIT = 1.2
@@ -47,7 +47,7 @@ _FINISHED, _AVERAGED = 0.4, 2.0**27
 _WORTH_HELP, _HELP = 2.0, 0.6
 _HELP_PART, _HELP_ROOM = 0.5, 2.0
 # Tables of more bits are counted as if they had so many: the numbers must stay finite.
-_MOST_BITS = 900.0
+MOST_BITS = 900.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -247,8 +247,8 @@ class _Component:
         factors = np.add.reduceat(bits[merged.scopes], merged.starts[:-1])
         # Roots have no sepset towards a parent.
         sepsets = np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][trees.parents >= 0])
-        cliques = np.minimum(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]), _MOST_BITS)
-        return cls(cliques, float(factors.max()), float(np.exp2(np.minimum(sepsets, _MOST_BITS)).sum()))
+        cliques = np.minimum(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]), MOST_BITS)
+        return cls(cliques, float(factors.max()), float(np.exp2(np.minimum(sepsets, MOST_BITS)).sum()))
 
     def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
         limit = max(bound, self.largest_factor)

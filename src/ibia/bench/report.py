@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ibia.bench.apart import Row
 from ibia.errors import InputError
 
 __all__ = [
@@ -30,8 +31,6 @@ __all__ = [
     "short",
     "write_json",
 ]
-
-Row = dict[str, Any]
 
 HEADER = (
     f"{'family':<12}{'name':<28}{'HD_avg':>9}{'HD_max':>9}{'|error|':>9}{'Δ log10 Z':>11}{'estimate':>10}"

@@ -14,11 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ibia.bench.apart import Row
 from ibia.errors import InputError
 
 __all__ = ["Row", "Store", "read_results"]
-
-Row = dict[str, Any]
 
 
 class Store:
