@@ -8,9 +8,9 @@ import numpy as np
 
 from ibia.backward.posterior import Posterior
 from ibia.flat import ends, positions
-from ibia.forest.calibrate import Inputs, marginals
+from ibia.forest.calibrate import Inputs, Marginals
 from ibia.forest.checks import check_forest
-from ibia.forest.forest import Forest
+from ibia.forest.forest import forest_of
 from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.tables.memory import address_of
@@ -22,8 +22,9 @@ def solve_exactly(problem: Problem, check: bool = False) -> tuple[Posterior, Ste
     """Return all marginals and log Z of a component by its best clique tree."""
     started = time.perf_counter()
     if check:
-        check_forest(_forest(problem), problem.space, problem.width)
-    log_z, values = marginals(problem.trees, problem.cardinalities, _inputs(problem), problem.space)
+        check_forest(forest_of(problem.trees), problem.space, problem.width)
+    values = Marginals(problem.trees, problem.cardinalities, _inputs(problem), problem.space)
+    log_z = values.run()
     figures = StepFigures(
         step=0,
         cliques=problem.trees.parents.size,
@@ -33,7 +34,7 @@ def solve_exactly(problem: Problem, check: bool = False) -> tuple[Posterior, Ste
         loss=0.0,
         seconds=time.perf_counter() - started,
     )
-    return Posterior(dict(enumerate(values)), log_z, inconsistencies=[0.0]), figures
+    return Posterior(dict(enumerate(values.apart())), log_z, inconsistencies=[0.0]), figures
 
 
 def _inputs(problem: Problem) -> Inputs:
@@ -50,13 +51,3 @@ def _inputs(problem: Problem) -> Inputs:
         address_of(merged.values) + 8 * merged.offsets[order],
         merged.spreads[order],
     )
-
-
-def _forest(problem: Problem) -> Forest:
-    """Return the clique tree as a forest."""
-    forest = Forest()
-    for clique, scope in enumerate(problem.tree.cliques):
-        forest.add_clique(clique, scope)
-    for first, second, sepset in problem.tree.sepsets():
-        forest.connect(first, second, sepset)
-    return forest

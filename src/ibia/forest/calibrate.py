@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from ibia.flat import ends, flat
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.forest.layout import Trees, assign_readings
+from ibia.forest.logarithms import set_marginals
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
 
-__all__ = ["Inputs", "ZeroMassError", "calibrate", "marginals"]
+__all__ = ["Inputs", "Marginals", "ZeroMassError", "calibrate"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -31,6 +32,9 @@ Potentials = Mapping[int, Sequence[Table]]
 
 # Products whose smallest entries may fall below e^−600 are looked at again, and made of logarithms if need be.
 _LONGEST_RANGE = 600.0
+# Of messages, entries below 1E-200 count as zero, which is e^−460: where they could count for more than e^−60 of the
+# whole, all messages are made of logarithms.
+_FAR_APART = 400.0
 
 
 class Inputs(NamedTuple):
@@ -88,17 +92,46 @@ def calibrate(
     return log_z
 
 
-def marginals(trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> tuple[float, list[Array]]:
-    """Return log Z and the marginal of every variable, without ever holding a belief.
+class Marginals:
+    """The marginals of all variables of some trees, without ever holding a belief.
+
+    They can be had again and again, when the entries of the inputs have changed.
 
     Parameters
     ----------
     cardinalities
         Of the variables of the space, all of which are in some clique.
+
+    Attributes
+    ----------
+    values
+        The marginals, end to end.
     """
-    layout = _Layout(trees, cardinalities, inputs, space)
-    values = layout.read_all()
-    return layout.run(), values
+
+    def __init__(self, trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> None:
+        self._layout = _Layout(trees, cardinalities, inputs, space)
+        self._far_apart = bool(inputs.spreads.sum() > _FAR_APART)
+        self._ends = cardinalities.cumsum().tolist()
+        self.values = self._layout.read_all()
+
+    def run(self) -> float:
+        """Set the marginals, and return log Z."""
+        if not self._far_apart:
+            return self._layout.run()
+        try:
+            log_z = self._layout.run()
+            if self._layout.nothing_lost():
+                return log_z
+        except ZeroMassError:
+            pass
+        log_z = set_marginals(self._layout.plan, self._layout.sizes, self._layout.space.control)
+        if log_z == -math.inf:
+            raise ZeroMassError
+        return log_z
+
+    def apart(self) -> list[Array]:
+        """Return the marginal of each variable."""
+        return [self.values[start:stop] for start, stop in pairwise([0, *self._ends])]
 
 
 def _trees(forest: Forest, walks: Sequence[tuple[int, int]]) -> Trees:
@@ -159,6 +192,7 @@ class _Layout:
             downward=np.zeros(count, np.int64),
             scales=np.ones(count),
             attenuations=np.zeros(count),
+            ranges=np.zeros(count),
             beliefs=np.zeros(count, np.int64),
             read_starts=no_reads,
             read_variables=nothing,
@@ -167,33 +201,43 @@ class _Layout:
             sepset_read_variables=nothing,
             sepset_reads=nothing,
         )
-        self._wide = self._wide_cliques(inputs)
-        self._arenas: list[Array] = []
+        self._inputs = inputs
+        self._arena: Array | None = None
         self._messages: dict[tuple[str, int], Array] = {}
         self._keep = False
-
-    def _wide_cliques(self, inputs: Inputs) -> Integers:
-        """Return the cliques whose products could underflow."""
-        if inputs.spreads.sum() <= _LONGEST_RANGE:
-            return np.empty(0, np.int64)
-        owners = np.arange(self.count).repeat(inputs.starts[1:] - inputs.starts[:-1])
-        return np.flatnonzero(np.bincount(owners, inputs.spreads, self.count) > _LONGEST_RANGE)
 
     def calibrate(self, beliefs: Iterable[Table], sepsets: Iterable[Table]) -> float:
         """Pass all messages, write the beliefs of cliques and sepsets to these tables, and return log Z."""
         self._keep = True
         self.plan.beliefs[:] = [address_of(table.values) for table in beliefs]
         self.plan.upward[self.plan.parents >= 0] = [address_of(table.values) for table in sepsets]
+        wide = self._spreads() > _LONGEST_RANGE
+        if not wide.any():
+            return self.run()
+        try:
+            log_z = self.run()
+            if self._most_lost(wide) < _LONGEST_RANGE:
+                return log_z
+        except ZeroMassError:
+            pass
+        self.plan.logarithmic[wide] = True
         return self.run()
 
-    def read_all(self) -> list[Array]:
-        """Give the marginals of all variables memory, to be filled by `run`."""
+    def _spreads(self) -> Array:
+        """Return for each clique how far apart the entries of its inputs' product are at most."""
+        starts = self._inputs.starts
+        owners = np.arange(self.count).repeat(starts[1:] - starts[:-1])
+        spreads = np.zeros(self.count)
+        np.add.at(spreads, owners, self._inputs.spreads)
+        return spreads
+
+    def read_all(self) -> Array:
+        """Give the marginals of all variables memory, end to end, to be filled by `run`."""
         cardinalities = self.plan.cardinalities
         readings = assign_readings(self.trees, cardinalities)
         ends = cardinalities.cumsum()
-        arena = memory.allocate(int(ends[-1]), 0.0)
-        self._arenas.append(arena)
-        addresses = address_of(arena) + 8 * (ends - cardinalities)
+        values = memory.allocate(int(ends[-1]), 0.0)
+        addresses = address_of(values) + 8 * (ends - cardinalities)
         self.plan = self.plan._replace(
             read_starts=readings.starts,
             read_variables=readings.variables,
@@ -202,30 +246,30 @@ class _Layout:
             sepset_read_variables=readings.sepset_variables,
             sepset_reads=addresses[readings.sepset_variables],
         )
-        return [arena[start:stop] for start, stop in pairwise([0, *ends.tolist()])]
+        return values
 
     def run(self) -> float:
         """Pass all messages and return log Z."""
         if not self.count:
             return 0.0
-        self._allocate()
-        if not self._wide.size:
-            return self._both_passes()
-        try:
-            log_z = self._both_passes()
-            if self._nothing_lost():
-                return log_z
-        except ZeroMassError:
-            pass
-        self.plan.logarithmic[self._wide] = True
-        return self._both_passes()
-
-    def _both_passes(self) -> float:
+        if self._arena is None:
+            self._allocate()
         self.plan.scales.fill(1.0)
         return self._pass(COLLECT, self.count - 1, -1) + self._pass(DISTRIBUTE, 0, self.count)
 
-    def _nothing_lost(self) -> bool:
-        """Tell whether what may have underflowed is too small to matter.
+    def nothing_lost(self) -> bool:
+        """Tell whether no entry of a message that counts was taken for zero.
+
+        Where the inputs of a clique, and what its children sent, are not far apart, its product is sure to be whole.
+        """
+        plan = self.plan
+        has_parent = plan.parents >= 0
+        received = np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.count)
+        doubtful = (self._spreads() + received > _LONGEST_RANGE) | (plan.ranges > _FAR_APART)
+        return not doubtful.any() or self._most_lost(doubtful) < _FAR_APART
+
+    def _most_lost(self, cliques: NDArray[np.bool_]) -> float:
+        """Return the logarithm of how many times as much as e^−708 of the total some cliques can have lost.
 
         Entries that vanish from a clique's product are below e^−708. No other table has entries over one, so of the
         total they are below that over the scales taken out between the clique and its root.
@@ -234,7 +278,7 @@ class _Layout:
         for place, parent in enumerate(self.plan.parents.tolist()):
             if parent >= 0:
                 lost[place] += lost[parent]
-        return bool(lost[self._wide].max() < _LONGEST_RANGE)
+        return float(lost[cliques].max())
 
     def _allocate(self) -> None:
         """Give the messages of all edges that are not large their places in one array."""
@@ -244,9 +288,8 @@ class _Layout:
         ends = sizes.cumsum()
         total = int(ends[-1])
         divided = bool(plan.divisors.any())
-        arena = memory.allocate_unset((3 if divided else 2) * total)
-        self._arenas.append(arena)
-        places = address_of(arena) + 8 * (ends - sizes)
+        self._arena = memory.allocate_unset((3 if divided else 2) * total)
+        places = address_of(self._arena) + 8 * (ends - sizes)
         np.copyto(plan.downward, places, where=small)
         if not self._keep:
             np.copyto(plan.upward, places + 8 * total, where=small)
@@ -300,7 +343,7 @@ class _Layout:
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or not has_parent:
                 log_scale = logarithm
-        log_scale += finish(plan, clique, phase, total)
+        log_scale += finish(plan, clique, phase, total, log_scale)
         if phase == DISTRIBUTE:
             for child in children:
                 self._messages.pop(("ratios", child), None)

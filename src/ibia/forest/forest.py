@@ -7,10 +7,12 @@ passed in ``calibrate.py``, scopes are chosen in ``triangulate.py`` and ``steps/
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
+from ibia.forest.layout import Trees
 from ibia.tables import Scope, Table
 
-__all__ = ["Edge", "Forest", "edge"]
+__all__ = ["Edge", "Forest", "edge", "forest_of"]
 
 Edge = tuple[int, int]
 
@@ -123,3 +125,15 @@ class Forest:
                 lines.append(f"{'   ' * depth[clique]}{'└─ ' if depth[clique] else ''}({variables})")
                 stack.extend(reversed(children.get(clique, [])))
         return "\n".join(lines)
+
+
+def forest_of(trees: Trees) -> Forest:
+    """Return trees that are laid out in arrays as a forest."""
+    forest = Forest()
+    scopes, sepsets = trees.scopes.tolist(), trees.sepsets.tolist()
+    for clique, (begin, end) in enumerate(pairwise(trees.scope_starts.tolist())):
+        forest.add_clique(clique, tuple(scopes[begin:end]))
+    for clique, (begin, end) in enumerate(pairwise(trees.sepset_starts.tolist())):
+        if trees.parents[clique] >= 0:
+            forest.connect(int(trees.parents[clique]), clique, tuple(sepsets[begin:end]))
+    return forest

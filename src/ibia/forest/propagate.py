@@ -71,6 +71,8 @@ class Plan(NamedTuple):
         What the parent sent: what the clique is multiplied by.
     attenuations
         Minus the logarithm of the largest entry of what the clique sent before it was scaled (a root: of its total).
+    ranges
+        Logarithm of the largest over the smallest positive entry of what the clique sent.
     scales
         What the clique's product is to be divided by beyond that to sum to one.
     beliefs
@@ -100,6 +102,7 @@ class Plan(NamedTuple):
     downward: Integers
     scales: NDArray[np.float64]
     attenuations: NDArray[np.float64]
+    ranges: NDArray[np.float64]
     beliefs: Integers
     read_starts: Integers
     read_variables: Integers
@@ -196,23 +199,30 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
 
 
 @_compile
-def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
+def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) -> float:
     """Turn the sums of a clique's product into messages; return the logarithm of the scale taken out.
 
     Not a number: the product is zero everywhere.
+
+    Parameters
+    ----------
+    taken_out
+        Logarithm of a scale that was taken out of the product before.
     """
     if phase == COLLECT:
         if plan.parents[clique] < 0:
             return 0.0
         message = array_at(plan.upward[clique], _entries(plan, plan.sepset_starts, plan.sepsets, clique))
-        largest = 0.0
+        largest, smallest = 0.0, np.inf
         for i in range(message.size):
             largest = max(largest, message[i])
+            smallest = min(smallest, message[i] if message[i] > 0.0 else np.inf)
         if not largest > 0.0:
             return np.nan
+        plan.ranges[clique] = math.log(largest) - math.log(smallest)
         _scale(message, 1.0 / largest)
         plan.scales[clique] = largest
-        plan.attenuations[clique] = -math.log(largest)
+        plan.attenuations[clique] = -math.log(largest) - taken_out
         if plan.divisors[clique]:
             divisor = array_at(plan.divisors[clique], message.size)
             ratio = array_at(plan.ratios[clique], message.size)
@@ -224,7 +234,7 @@ def finish(plan: Plan, clique: int, phase: int, total: float) -> float:
         if not total > 0.0:
             return np.nan
         scale = 1.0 / total
-        plan.attenuations[clique] = -math.log(total)
+        plan.attenuations[clique] = -math.log(total) - taken_out
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
         child = plan.children[k]
         size = _entries(plan, plan.sepset_starts, plan.sepsets, child)
@@ -300,7 +310,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
         product = plan.beliefs[clique] if phase == DISTRIBUTE else 0
         # Away from the root the total is one already: the message from the parent sees to that.
         total_wanted = plan.parents[clique] < 0
-        total = 0.0
+        total, taken_out = 0.0, 0.0
         if not plan.logarithmic[clique]:
             if size >= MERGING:
                 fewer, arena = merge_inputs(rows)
@@ -313,7 +323,7 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
             _clear(rows)
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or plan.parents[clique] < 0:
-                log_scale += logarithm
-        log_scale += finish(plan, clique, phase, total)
+                taken_out = logarithm
+        log_scale += taken_out + finish(plan, clique, phase, total, taken_out)
         clique += step
     return log_scale, clique

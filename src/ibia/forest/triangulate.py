@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from ibia.compiled import entry
 from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges, surely_exceeds
+from ibia.forest.layout import Trees, lay_out
 
-__all__ = ["CliqueTree", "clique_tree", "graph_of", "maximal_cliques", "search", "triangulate"]
+__all__ = ["CliqueTree", "clique_tree", "graph_of", "maximal_cliques", "numbered_trees", "search", "triangulate"]
 
 _compile = entry()
 
@@ -247,6 +248,20 @@ def clique_tree(elimination: Elimination, variables: Integers) -> CliqueTree:
         list(zip(firsts.tolist(), seconds.tolist(), strict=True)),
         dict(zip(order, homes.tolist(), strict=True)),
     )
+
+
+def numbered_trees(elimination: Elimination) -> tuple[Integers, Trees, Integers]:
+    """Number vertices as they are eliminated; return the numbers, the trees of maximal cliques, and the numbers' homes.
+
+    A number's home is the clique of its elimination: it contains every scope whose least number it is.
+    """
+    number = np.empty_like(elimination.order)
+    number[elimination.order] = np.arange(elimination.order.size)
+    starts, cliques, firsts, seconds, homes = maximal_cliques(
+        elimination.order, elimination.starts, elimination.members, number
+    )
+    trees, places = lay_out(starts, cliques, firsts, seconds)
+    return number, trees, places[homes]
 
 
 @_compile

@@ -35,6 +35,7 @@ __all__ = [
     "contract_logarithms",
     "merge_inputs",
     "strides_of",
+    "sum_logarithms",
 ]
 
 Integers = NDArray[np.int64]
@@ -256,6 +257,68 @@ def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
                 digits[axis] = 0
                 axis -= 1
     return total, largest
+
+
+@_compile
+def sum_logarithms(rows: Rows) -> float:
+    """Do what `contract` does with logarithms of tables: no number vanishes, however far apart they are. Slow.
+
+    Inputs and outputs are logarithms; the outputs need not be set before. Returns the logarithm of the total.
+    """
+    cardinalities, strides, addresses, sizes, inputs = rows
+    axes = cardinalities.size
+    tables = addresses.size
+    size = 1
+    for axis in range(axes):
+        size *= cardinalities[axis]
+    # Outputs hold their largest terms first; beside them, end to end, are the sums over those.
+    starts = np.zeros(tables + 1, np.int64)
+    for t in range(inputs, tables):
+        starts[t + 1] = starts[t] + sizes[t]
+        output = array_at(addresses[t], sizes[t])
+        for position in range(output.size):
+            output[position] = -np.inf
+    sums = np.zeros(starts[tables], np.float64)
+    largest, total = -np.inf, 0.0
+    digits = np.zeros(axes, np.int64)
+    offsets = np.zeros(tables, np.int64)
+    for summing in range(2):
+        for axis in range(axes):
+            digits[axis] = 0
+        for t in range(tables):
+            offsets[t] = 0
+        for _ in range(size):
+            logarithm = 0.0
+            for t in range(inputs):
+                logarithm += array_at(addresses[t], sizes[t])[offsets[t]]
+            if logarithm > -np.inf:
+                if summing:
+                    total += math.exp(logarithm - largest)
+                else:
+                    largest = max(largest, logarithm)
+                for t in range(inputs, tables):
+                    output = array_at(addresses[t], sizes[t])
+                    if summing:
+                        sums[starts[t] + offsets[t]] += math.exp(logarithm - output[offsets[t]])
+                    else:
+                        output[offsets[t]] = max(output[offsets[t]], logarithm)
+            axis = axes - 1
+            while axis >= 0:
+                if digits[axis] + 1 < cardinalities[axis]:
+                    digits[axis] += 1
+                    for t in range(tables):
+                        offsets[t] += strides[t, axis]
+                    break
+                for t in range(tables):
+                    offsets[t] -= digits[axis] * strides[t, axis]
+                digits[axis] = 0
+                axis -= 1
+    for t in range(inputs, tables):
+        output = array_at(addresses[t], sizes[t])
+        for position in range(output.size):
+            if output[position] > -np.inf:
+                output[position] += math.log(sums[starts[t] + position])
+    return largest + math.log(total) if total > 0.0 else -np.inf
 
 
 @_compile
