@@ -42,6 +42,8 @@ class Machine:
     alternatives: int = 1
     tried: int = 0
 
+    sliced: float = 0.0
+
     lowest_bound = 4.0
 
     @property
@@ -57,7 +59,17 @@ class Machine:
     def predict(self, bound: float, quick: bool = False) -> Prediction:
         seconds = self.actual(bound, quick) / self.off * self.correction
         size = self.bytes_per_entry * 2.0**bound
-        return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds)
+        return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds, seconds)
+
+    def predict_exact(self, bound: float) -> Prediction | None:
+        if bound >= self.width:
+            return self.predict(bound)
+        if bound < self.width - self.sliced:
+            return None
+        # Slices take half a bit more for each bit that they spare.
+        seconds = self.actual(self.width + 0.5 * (self.width - bound), False) / self.off * self.correction
+        size = self.bytes_per_entry * 2.0**bound
+        return Prediction(bound, True, False, 0.0, 0.0, 0.0, size, seconds, seconds, slices="always")
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         self.correction *= seconds / predicted.seconds
@@ -73,6 +85,8 @@ class Machine:
         before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
         self.tried = min(self.tried, self.alternatives)
         seconds = self.actual(predicted.bound, predicted.quick)
+        if predicted.slices == "always":
+            seconds = self.actual(self.width + 0.5 * (self.width - predicted.bound), False)
         # Two alternatives are usual.
         self.now += seconds * (self.tried - before) / 2 if self.alternatives > 1 and not predicted.quick else seconds
         if self.now > self.control.deadline:

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from ibia import examples, portfolio, predict
+from ibia import costs, examples, portfolio, predict
 from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.model import Model
 from ibia.pipeline import Choices, Prepared, prepare_model
@@ -28,7 +28,7 @@ def prepared(model: Model) -> Prepared:
 
 
 def predictor(model: Model) -> Predictor:
-    return Predictor(prepared(model).problems, SPEED)
+    return Predictor(prepared(model).problems, SPEED, slices="never")
 
 
 def entries(model: Model, bound: float) -> float:
@@ -102,7 +102,7 @@ def test_what_is_learned_does_not_depend_on_the_number_of_processes() -> None:
 
 def test_one_order_costs_less_than_several() -> None:
     problems = prepared(MODELS["grid"]).problems
-    several, one = Predictor(problems, SPEED), Predictor(problems, SPEED, alternatives=False)
+    several, one = (Predictor(problems, SPEED, alternatives, slices="never") for alternatives in (True, False))
     assert one.predict(8).seconds < 0.5 * several.predict(8).seconds
 
 
@@ -149,7 +149,7 @@ def test_predicting_takes_no_time_worth_mentioning() -> None:
     found = Predictor(model.problems, SPEED)
     for bound in range(4, 41):
         found.predict(bound)
-    assert time.process_time() - began < 0.1
+    assert time.process_time() - began < 0.5
 
 
 def test_seconds_are_of_the_right_size() -> None:
@@ -166,5 +166,4 @@ def test_seconds_are_of_the_right_size() -> None:
 def test_alternatives_are_counted_as_the_portfolio_does() -> None:
     problem = prepared(MODELS["grid"]).problems[0]
     alternatives = list(portfolio._alternatives(problem, Settings(bound=8), "auto"))
-    assert len(alternatives) == predict._MOST
-    assert (portfolio._WORK, portfolio._FEWEST) == (predict._WORK, predict._FEWEST)
+    assert len(alternatives) == costs._MOST

@@ -49,7 +49,7 @@ def test_what_the_comments_say_is_true():
     from ibia import examples
 
     assert ibia.infer(examples.student(), evidence={"test": "passed"}, bound=20).exact
-    assert not ibia.infer(examples.grid(12, 12), bound=8).exact
+    assert not ibia.infer(examples.grid(16, 16), bound=6).exact
 
 
 def test_files_the_readme_shows_exist():

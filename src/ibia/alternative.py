@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
+from ibia.costs import alternative_work
 from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
@@ -63,14 +64,15 @@ class Trial:
     Attributes
     ----------
     work
-        Table entries of all steps.
+        Table entries of all steps, and what handling their cliques takes, in the same unit.
     exact
         Whether nothing was lost.
     """
 
     def __init__(self, problem: Problem, alternative: Alternative, progress: Progress | None = None) -> None:
         steps = run_forward(problem, alternative, progress)
-        self.work = math.fsum(step.entries for step in steps)
+        entries, cliques = math.fsum(step.entries for step in steps), sum(len(step.forest.scopes) for step in steps)
+        self.work = alternative_work(entries, cliques)
         self.exact = nothing_lost(steps)
         self._order = alternative.order
         self._sweeper = Sweeper(problem, steps, alternative.settings.bound, barren(problem, alternative.order))

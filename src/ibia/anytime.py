@@ -210,16 +210,28 @@ class Search:
         """Return what to try first: the exact answer if that is quick, else the highest bound that is."""
         left = max(self._left(), 0.0)
         ladder = self._ladder()
-        top = self._predictor.predict(ladder[-1])
         budget = min(_FIRST_PART * left, _FIRST_SECONDS)
         # Nothing is lost when an exact answer takes longer than predicted, unless the time is limited.
-        most = left if self._goal.time_limit is None else budget
-        if top.exact and top.bytes <= self._memory and top.seconds <= most:
-            return top
+        exact = self._exact(left if self._goal.time_limit is None else budget)
+        if exact is not None:
+            return exact
         quick = [self._predictor.predict(bound, quick=True) for bound in ladder]
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
         affordable = [prediction for prediction in quick if prediction.seconds <= budget]
         return affordable[-1] if affordable else min(quick, key=lambda prediction: prediction.seconds)
+
+    def _exact(self, most: float) -> Prediction | None:
+        """Return the cheapest way to an exact answer, in slices if need be, if it takes at most so many seconds."""
+        # Slices take about as long as the whole, at least; lower bounds take more time than higher ones.
+        if self._predictor.predict(self._predictor.exact_bound).seconds > most:
+            return None
+        for bound in reversed(self._ladder()):
+            predicted = self._predictor.predict_exact(bound)
+            if predicted is None or predicted.seconds > most:
+                return None
+            if predicted.bytes <= self._memory:
+                return predicted
+        return None
 
     def _next(self) -> Prediction | None:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
@@ -230,6 +242,10 @@ class Search:
         thorough = [bound for bound in ladder if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
         predictions = [self._predictor.predict(bound) for bound in thorough]
         affordable = self._affordable(predictions, left)
+        margin = 1.0 if self._goal.time_limit is None else _MARGIN
+        exact = self._exact(left / margin)
+        if exact is not None:
+            affordable = [*(sooner for sooner in affordable if sooner.seconds < exact.seconds), exact]
         if not affordable and last.quick:
             predictions = [self._predictor.predict(bound, quick=True) for bound in ladder if bound > last.bound]
             affordable = self._affordable(predictions, left)
@@ -284,7 +300,8 @@ class Search:
             return self._reason
         bound, last = f"{self._best.bound:g} bits", self._attempts[-1]
         if self._best.exact:
-            return f"{bound} are enough for an exact answer"
+            slices = f", in {self._best.slices} slices" if self._best.slices > 1 else ""
+            return f"{bound} are enough for an exact answer{slices}"
         reason = self._reason
         if last.outcome == "out of memory":
             reason = f"{last.bound:g} bits ran out of memory"

@@ -120,6 +120,12 @@ def _infer(
     ] = None,
     sweeps: Annotated[int | None, typer.Option(metavar="N", help="At most this many backward sweeps.")] = None,
     threshold: Annotated[float | None, typer.Option(metavar="X", help="Smallest change that uses a link.")] = None,
+    slices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE", help="Exact answers beyond the bound, slice by slice: auto (where cheap), never, always."
+        ),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Check every forest as it is made (slow).")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing; write the files only.")] = False,
 ) -> None:
@@ -140,6 +146,7 @@ def _infer(
         "order": order,
         "sweeps": sweeps,
         "threshold": threshold,
+        "slices": slices,
     }
     # What is not given is left to the defaults of the package.
     given = {name: value for name, value in choices.items() if value is not None}
@@ -176,8 +183,9 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     loaded, observed = _load(model, evidence)
     _compile_first()
 
+    from ibia.costs import MOST_BITS
     from ibia.limits import size_in_words
-    from ibia.predict import MOST_BITS, Predictor, measure_speed
+    from ibia.predict import Predictor, measure_speed
     from ibia.prepare import prepare_components
     from ibia.simplify import simplify
 
@@ -560,6 +568,8 @@ def _summary(result: Result, name: str) -> Table:
     table.add_row("answer", result.error.words)
     table.add_row("log10 Z", f"{result.log10_z:.10g}")
     steps = "1 step" if result.sequence_length == 1 else f"{result.sequence_length} steps"
+    if result.slices > 1:
+        steps += f" and {result.slices} slices"
     table.add_row("largest clique", f"{result.max_clique_bits:.1f} of {result.bound:g} bits allowed, in {steps}")
     if result.bound_reason != "as asked":
         table.add_row("bound", result.bound_reason)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["demo_model", "show_demo"]
 
-_DISEASES, _FINDINGS, _PRESENT, _ABSENT = 30, 60, 18, 20
-_SMALL, _LARGE = 8, 20
+_DISEASES, _FINDINGS, _PRESENT, _ABSENT = 40, 80, 26, 26
+_SMALL, _LARGE = 8, 24
 _SHOWN = 8
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
+from ibia.costs import SLICES, Sizes
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
@@ -32,6 +33,8 @@ from ibia.schedule import Schedule
 from ibia.sequence import Settings
 from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
+from ibia.slices import solve_by_slices
+from ibia.slicing import Level
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
@@ -71,6 +74,7 @@ def infer(
     order: str = "auto",
     sweeps: int = 6,
     threshold: float = 1e-3,
+    slices: str = "auto",
     check: bool = False,
     progress: Progress | None = None,
     control: Control | None = None,
@@ -107,6 +111,11 @@ def infer(
         At most this many backward sweeps.
     threshold
         With ``update="links"``: links are used for variables whose marginal changed by more than this.
+    slices
+        A component that does not fit the bound can be solved exactly all the same, for all states of some variables
+        one after the other. ``"auto"``: where that takes less than approximation (where the bound is chosen: where
+        time allows), and neither an order nor the paper's update was asked for; ``"never"``; ``"always"``: whatever
+        it takes, if it is at all possible.
     check
         Check every forest as it is made (slow).
     progress
@@ -123,7 +132,7 @@ def infer(
     searching = bound is None or time_limit is not None
     # Asking for it takes longer than small models do, and only a search needs to know.
     processor = time.process_time() if searching else 0.0
-    choices = Choices(reduce, loss, update, order, sweeps, threshold, check)
+    choices = Choices(reduce, loss, update, order, sweeps, threshold, slices, check)
     choices.validate(bound)
     goal = Goal(
         bound,
@@ -153,17 +162,16 @@ def infer(
         nonlocal run
         workers.engage(predicted.processes - 1)
         if run is None or not predicted.alternatives:
-            run = Run(ready, predicted.bound, choices, quick=predicted.quick)
+            run = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
         return run.answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
         speed = replace(speed, waiting=waiting)
-    alternatives = order == "auto" and update == "sweeps"
     # Links are the paper's way, and left as it is.
     processes = control.threads if update == "sweeps" else 1
-    predictor = Predictor(ready.problems, speed, alternatives, processes, control.memory)
+    predictor = Predictor(ready.problems, speed, choices.alternatives, processes, control.memory, choices.slicing)
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
     try:
@@ -213,7 +221,19 @@ class Choices:
     order: str = "auto"
     sweeps: int = 6
     threshold: float = 1e-3
+    slices: str = "auto"
     check: bool = False
+
+    @property
+    def slicing(self) -> str:
+        """Whether components are solved in slices: not of itself where it was said how to approximate."""
+        said = self.order != "auto" or self.update != "sweeps"
+        return "never" if said and self.slices == "auto" else self.slices
+
+    @property
+    def alternatives(self) -> bool:
+        """Whether several alternatives are tried."""
+        return self.order == "auto" and self.update == "sweeps"
 
     def validate(self, bound: float | None) -> None:
         """Raise InputError for a choice, or a bound, that there is not."""
@@ -231,6 +251,8 @@ class Choices:
             raise InputError(f"unknown update {self.update!r}; expected one of {', '.join(UPDATES)}")
         if self.order != "auto" and self.order not in ORDERS:
             raise InputError(f"unknown order {self.order!r}; expected one of auto, {', '.join(ORDERS)}")
+        if self.slices not in SLICES:
+            raise InputError(f"slices is {self.slices!r}; expected one of {', '.join(SLICES)}")
         if not (isinstance(self.sweeps, int) and self.sweeps >= 1):
             raise InputError(f"sweeps is {self.sweeps!r}; expected a whole number of at least 1")
         if not self.threshold >= 0:
@@ -330,6 +352,7 @@ class Run:
         if quick:
             self._order, self._sweeps = _QUICK_ORDER if choices.order == "auto" else choices.order, 1
         self._by_links = choices.update == "links"
+        self._choices, self._quick = choices, quick
         self._alone: list[Solved | None] = []
         self._portfolios: list[Portfolio] = []
 
@@ -374,12 +397,19 @@ class Run:
             if fits(problem, self.bound):
                 # It is solved at a stroke: without a listener there is nothing to report.
                 alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
+            elif (level := self._level(problem)) is not None:
+                alone.append(solve_by_slices(problem, level, self._settings, self._order, report))
             elif self._by_links:
                 alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
             else:
                 alone.append(None)
                 self._portfolios.append(Portfolio(problem, self._settings, self._order))
         self._alone = alone
+
+    def _level(self, problem: Problem) -> Level | None:
+        """Return how a component is solved in slices, if it is."""
+        choices = self._choices
+        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing).slices
 
 
 def prepare_model(

@@ -4,7 +4,7 @@ How a component is cut into steps (the order of its factors, how far cliques are
 can tell beforehand which way is best. After one backward sweep one can: ways that lost more, or whose neighbouring
 steps agree worse, than those of the best are dropped, the others are finished, and the mean of their answers is taken.
 How far all that were tried are from it tells how far off it may be. How many are tried depends on what they cost,
-counted in table entries, so that the same input always gives the same answer.
+counted in table entries (``costs.py``), so that the same input always gives the same answer.
 
 Alternatives may be run side by side and end in any order (``schedule.py``). What counts is decided as if they had come
 one after the other; what turns out not to count was done in vain.
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ibia.alternative import Alternative, Progress, Solved, barren, nothing_lost, run_forward, solved
 from ibia.backward.links import update_by_links
+from ibia.costs import AVERAGED, FEWEST, WORK
 from ibia.exact import solve_exactly
 from ibia.flat import ends
 from ibia.prepare import Problem
@@ -31,9 +32,6 @@ __all__ = ["Portfolio", "fits", "solve_by_links", "solve_whole"]
 
 Marginals = dict[int, NDArray[np.float64]]
 
-# Alternatives are tried until they have cost this many table entries, but a few at least (docs/decisions.md).
-_WORK = 2.0**23
-_FEWEST = 2
 _VARIANTS = 3
 # An alternative seems to be off by as much as its neighbouring steps disagree, and by this part of its loss.
 _LOSS_PART = 0.002
@@ -41,8 +39,6 @@ _LOSS_PART = 0.002
 _WORTH_FINISHING = 1.5
 # Below this, probabilities are as good as zero.
 _NEGLIGIBLE = 1e-300
-# Once they have cost this many table entries, only the best of the further ones is finished.
-_AVERAGED = 2.0**27
 _EPSILON = 1e-9
 
 
@@ -79,7 +75,7 @@ class _Entry:
     taken
         Whether somebody runs it, or has.
     work, exact
-        Table entries of all its steps, and whether nothing was lost: known after the forward pass.
+        What it costs (`alternative_work`), and whether nothing was lost: known after the forward pass.
     first
         The answer after the first backward sweep.
     answer
@@ -115,7 +111,7 @@ class Portfolio:
         self.problem = problem
         self._entries = [_Entry(alternative) for alternative in _alternatives(problem, settings, order)]
         self._answer: Solved | None = None
-        self._fewest = _FEWEST
+        self._fewest = FEWEST
 
     def ask_for(self, alternatives: int) -> None:
         """Have at least so many alternatives tried, if there are so many."""
@@ -181,7 +177,7 @@ class Portfolio:
             return number in chosen
         # Of expensive ones only the best is finished, so it has to be known first which one that is.
         work = math.fsum(earlier.work or 0.0 for earlier in self._entries[: number + 1])
-        return True if work <= _AVERAGED else None
+        return True if work <= AVERAGED else None
 
     def answer(self) -> Solved | None:
         """Return the component's answer, once all that counts is known; raise what went wrong with what counts."""
@@ -209,14 +205,14 @@ class Portfolio:
         before = self._entries[:number]
         if any(entry.exact for entry in before):
             return False
-        if number >= self._fewest and math.fsum(entry.work or 0.0 for entry in before) > _WORK:
+        if number >= self._fewest and math.fsum(entry.work or 0.0 for entry in before) > WORK:
             return False
         return None if any(entry.work is None for entry in before) else True
 
     def _likely(self, number: int) -> bool:
         """Tell whether an alternative will count if those under way cost as much as the others."""
         works = [entry.work for entry in self._entries[:number] if entry.work is not None]
-        return number < self._fewest or (bool(works) and math.fsum(works) * number <= _WORK * len(works))
+        return number < self._fewest or (bool(works) and math.fsum(works) * number <= WORK * len(works))
 
     def _chosen(self) -> list[int] | None:
         """Return the alternatives that make the answer, in their order; None: not known yet."""
@@ -233,7 +229,7 @@ class Portfolio:
                 return None
             work += entry.work
             if entry.seems_off <= _WORTH_FINISHING * least:
-                if work <= _AVERAGED:
+                if work <= AVERAGED:
                     averaged[number] = entry.seems_off
                 elif entry.seems_off < least:
                     expensive = {number: entry.seems_off}

@@ -1,9 +1,7 @@
 """Prediction: what an answer at a bound will cost, from the cliques of the model alone, before any table is filled.
 
-A component that fits the bound costs the tables of its clique tree. One that does not is cut into steps; how many
-tables of which size those have follows, roughly, from how far the cliques of its tree exceed the bound
-(docs/anytime.md has the figures). Speeds are measured when first needed, and what earlier runs of the same model took
-corrects the rest.
+What has to be done is counted in ``costs.py``; how long that takes follows from speeds that are measured when first
+needed, and what earlier runs of the same model took corrects the rest.
 """
 
 from __future__ import annotations
@@ -15,39 +13,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ibia.costs import Costs, Sizes
 from ibia.limits import WORKER_MEMORY, available_memory, resident_memory
 from ibia.prepare import Problem
 from ibia.tables import Space
-from ibia.tables.memory import KEPT_BYTES
 
-__all__ = ["MOST_BITS", "Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
+__all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 
-# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
-_ENTRIES_PER_BIT = 1.2
-_CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
-# Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
-# first backward sweep, and in its further sweeps.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 5.0, 40.0, 25.0
-_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
-# Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
-_EXACT_PART = 0.5
-# Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
-# of their own, in so many copies.
-_COPIES, _KEPT_COPIES = 1.25, 2.0
-# How alternatives are counted in portfolio.py: until so many entries, but so many at least and at most. This part of
-# them is finished beside the best, unless all have more entries than that.
-_WORK, _FEWEST, _MOST = 2.0**23, 2.0, 18.0
-_FINISHED, _AVERAGED = 0.4, 2.0**27
 # From so many seconds on it is worth while to start other processes; each adds this much to the speed of one. Where
 # there is no limit, they may use this part of the free memory. Who runs out of memory has worked in vain, so there has
 # to be so many times as much for tables as predicted.
 _WORTH_HELP, _HELP = 2.0, 0.6
 _HELP_PART, _HELP_ROOM = 0.5, 2.0
-# Tables of more bits are counted as if they had so many: the numbers must stay finite.
-MOST_BITS = 900.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -87,17 +64,19 @@ class Prediction:
     quick
         Whether only one alternative is to be tried, with one backward sweep.
     entries
-        Table entries of all steps of one alternative.
+        Table entries of all steps of one alternative, or of all slices.
     work
         Multiplications and sums of entries, in all.
     graph
         Cliques handled, in all.
     bytes
         Most memory that all processes will hold.
-    seconds
-        Time.
+    seconds, expected
+        Time, with and without what earlier runs have taught.
     processes
         How many are to work side by side.
+    slices
+        Whether components are solved in slices (see `Sizes.costs`).
     alternatives
         Try at least so many, and keep what an earlier answer at this bound knows (0: as many as usual).
     """
@@ -110,7 +89,9 @@ class Prediction:
     graph: float
     bytes: float
     seconds: float
+    expected: float
     processes: int = 1
+    slices: str = "auto"
     alternatives: int = 0
 
 
@@ -134,6 +115,8 @@ class Predictor:
         At most how many there may be.
     memory
         Bytes that all of them may hold together.
+    slices
+        Whether components are solved in slices, unless said otherwise (see `Sizes.costs`).
     """
 
     def __init__(
@@ -143,8 +126,10 @@ class Predictor:
         alternatives: bool = True,
         processes: int = 1,
         memory: float = math.inf,
+        slices: str = "auto",
     ) -> None:
-        self._components = [_Component.of(problem) for problem in problems]
+        self._components = [Sizes(problem) for problem in problems]
+        self._slices = slices
         self._speed = speed
         self._alternatives = alternatives
         self._processes = processes
@@ -164,28 +149,47 @@ class Predictor:
         """The lowest bound worth trying: below the largest factor steps need more than they are allowed."""
         return float(max([2, *(math.ceil(component.largest_factor - 1e-9) for component in self._components)]))
 
-    def predict(self, bound: float, quick: bool = False) -> Prediction:
+    def predict(self, bound: float, quick: bool = False, slices: str = "") -> Prediction:
         """Return what an answer at that bound will cost.
 
         Parameters
         ----------
         quick
             Whether only one alternative is to be tried, with one backward sweep.
+        slices
+            Whether components are solved in slices (empty: as usual).
         """
-        entries = work = graph = tables = alternatives = 0.0
-        for component in self._components:
-            costs = component.costs(bound, quick, self._alternatives)
-            entries += costs.entries
-            work += costs.work
-            graph += costs.graph
-            alternatives += costs.alternatives
-            # Each process solves one after the other.
-            tables = max(tables, costs.bytes)
-        exact = bound >= self.width - 1e-9
-        seconds = self._seconds(work, graph, tables) * self._correction()
-        processes = self._side_by_side(alternatives, tables) if seconds > _WORTH_HELP else 1
+        slices = slices or self._slices
+        costs = [component.costs(bound, quick, self._alternatives, slices) for component in self._components]
+        # Each process solves one component after the other.
+        tables = max((cost.bytes for cost in costs), default=0.0)
+        exact = [cost for cost in costs if cost.exact]
+        approximate = [cost for cost in costs if not cost.exact]
+        expected = self._seconds(exact) + self._seconds(approximate)
+        processes = 1
+        if expected * self._correction() > _WORTH_HELP:
+            processes = self._side_by_side(math.fsum(cost.alternatives for cost in costs), tables)
+            # Whole tables, and slices, are shared by threads.
+            expected = self._seconds(approximate) / _gain(processes) + self._seconds(exact) / _gain(self._processes)
         held = self._resident + tables + (processes - 1) * (WORKER_MEMORY + tables)
-        return Prediction(bound, exact, quick, entries, work, graph, held, seconds / _gain(processes), processes)
+        return Prediction(
+            bound,
+            not approximate,
+            quick,
+            math.fsum(cost.entries for cost in costs),
+            math.fsum(cost.work for cost in costs),
+            math.fsum(cost.graph for cost in costs),
+            held,
+            expected * self._correction(),
+            expected,
+            processes,
+            slices,
+        )
+
+    def predict_exact(self, bound: float) -> Prediction | None:
+        """Return what an exact answer within that bound will cost, in slices if need be and allowed."""
+        predicted = self.predict(bound, slices="never" if self._slices == "never" else "always")
+        return predicted if predicted.exact else None
 
     def _side_by_side(self, alternatives: float, tables: float) -> int:
         """Return how many processes there is work, and memory, for."""
@@ -201,15 +205,15 @@ class Predictor:
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""
-        held = predicted.bytes - self._resident - (predicted.processes - 1) * WORKER_MEMORY
-        expected = self._seconds(predicted.work, predicted.graph, held / predicted.processes)
-        expected /= _gain(predicted.processes)
-        if expected > 0.0 and seconds > 0.0:
-            self._learned.append((seconds, math.log(seconds / expected)))
+        if predicted.expected > 0.0 and seconds > 0.0:
+            self._learned.append((seconds, math.log(seconds / predicted.expected)))
 
-    def _seconds(self, work: float, graph: float, tables: float) -> float:
+    def _seconds(self, costs: Sequence[Costs]) -> float:
+        """Return the time that all of these take one process."""
         speed = self._speed
-        return (work * speed.entry + graph * speed.clique) * speed.waiting + tables * speed.byte
+        work, graph = math.fsum(cost.work for cost in costs), math.fsum(cost.graph for cost in costs)
+        held = max((cost.bytes for cost in costs), default=0.0)
+        return (work * speed.entry + graph * speed.clique) * speed.waiting + held * speed.byte
 
     def _correction(self) -> float:
         """Return the mean ratio of actual to predicted seconds; long runs tell more than short ones."""
@@ -220,60 +224,6 @@ class Predictor:
 def _gain(processes: int) -> float:
     """Return how many times as fast as one so many processes are."""
     return 1.0 + _HELP * (processes - 1)
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """What a component costs, and how many alternatives of it can be run side by side."""
-
-    entries: float
-    work: float
-    graph: float
-    bytes: float
-    alternatives: float
-
-
-@dataclass(frozen=True)
-class _Component:
-    """The sizes of a component's cliques, in bits."""
-
-    cliques: NDArray[np.float64]
-    largest_factor: float
-    messages: float
-
-    @classmethod
-    def of(cls, problem: Problem) -> _Component:
-        bits, trees, merged = np.log2(problem.cardinalities), problem.trees, problem.merged
-        factors = np.add.reduceat(bits[merged.scopes], merged.starts[:-1])
-        # Roots have no sepset towards a parent.
-        sepsets = np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][trees.parents >= 0])
-        cliques = np.minimum(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]), MOST_BITS)
-        return cls(cliques, float(factors.max()), float(np.exp2(np.minimum(sepsets, MOST_BITS)).sum()))
-
-    def costs(self, bound: float, quick: bool, alternatives: bool) -> _Costs:
-        limit = max(bound, self.largest_factor)
-        widest = float(self.cliques.max())
-        if widest <= limit:
-            entries = float(np.exp2(self.cliques).sum())
-            handled = float(self.cliques.size)
-            held = 8.0 * (2.0 * self.messages + _EXACT_PART * 2.0**widest)
-            return _Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * handled, held, 0.0)
-        excess = np.maximum(self.cliques - limit, 0.0)
-        sizes = np.exp2(np.minimum(self.cliques, limit))
-        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
-        handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
-        if quick:
-            count, finished = 1.0, 0.0
-        else:
-            count = min(max(_FEWEST, math.ceil(_WORK / entries) + 1.0), _MOST) if alternatives else 1.0
-            finished = 1.0 + (_FINISHED * (count - 1.0) if count * entries <= _AVERAGED else 0.0)
-        return _Costs(
-            entries,
-            entries * (count * _FORWARD_PASSES + finished * _SWEEP_PASSES),
-            handled * (count * _FORWARD_HANDLINGS + finished * _SWEEP_HANDLINGS),
-            8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
-            count,
-        )
 
 
 @cache

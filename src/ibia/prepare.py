@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from ibia.control import Control
 from ibia.errors import ZeroProbabilityError
 from ibia.forest.elimination import Elimination
-from ibia.forest.layout import Trees, lay_out
-from ibia.forest.triangulate import CliqueTree, clique_tree, graph_of, maximal_cliques, search, triangulate
+from ibia.forest.layout import Trees
+from ibia.forest.triangulate import CliqueTree, clique_tree, graph_of, numbered_trees, search, triangulate
 from ibia.simplify import Factors, Simplified
 from ibia.simplify.merge import Merged, merge_factors
 from ibia.simplify.working import NOTHING_POSSIBLE
+from ibia.slicing import Slicing
 from ibia.steps.order import Ordering, factor_order
 from ibia.tables import Space, Table
 
@@ -73,7 +74,7 @@ class Problem:
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs to run the problem: arrays, and what only the whole model can tell."""
         derived = {"ranks": self.ranks, "children": self.children, "barren": self.barren}
-        left = ("space", "factors", "tree", "_component", "_simplified")
+        left = ("space", "factors", "tree", "slicing", "_component", "_simplified")
         return {name: value for name, value in {**self.__dict__, **derived}.items() if name not in left}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -96,6 +97,15 @@ class Problem:
         """The best clique tree found for the whole component."""
         tree = clique_tree(self._elimination, np.sort(self.variables))
         return tree.renumbered({variable: number for number, variable in enumerate(self.variables)})
+
+    @cached_property
+    def slicing(self) -> Slicing:
+        """The ways to solve it in slices."""
+        number = np.empty_like(self._elimination.order)
+        number[self._elimination.order] = np.arange(number.size)
+        members = number[self._elimination.members[: self._elimination.starts[-1]]]
+        elimination = self._elimination._replace(order=np.arange(number.size), members=members)
+        return Slicing(self.merged.starts, self.merged.scopes, self.cardinalities, elimination)
 
     @cached_property
     def ranks(self) -> list[int] | None:
@@ -194,10 +204,7 @@ def prepare(
     best = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT)
     if bound is None or best.width > bound:
         best = search(graph, log2, math.inf, attempts, least, 0, _EFFORT)
-    number = np.empty_like(variables)
-    number[best.order] = np.arange(variables.size)
-    clique_starts, cliques, firsts, seconds, homes = maximal_cliques(best.order, best.starts, best.members, number)
-    trees, clique_places = lay_out(clique_starts, cliques, firsts, seconds)
+    number, trees, homes = numbered_trees(best)
     numbered = variables[best.order]
     cardinalities = simplified.sizes[numbered]
     merged = merge_factors(component, number[places], cardinalities)
@@ -211,7 +218,7 @@ def prepare(
         merged,
         log_constant,
         trees,
-        clique_places[homes],
+        homes,
         component,
         simplified,
         best,

@@ -66,6 +66,8 @@ class StepFigures:
         Nats lost by the local marginalisations after the step.
     seconds
         Time of building, calibrating and approximating.
+    slices
+        How often the forest was gone through, with some variables held in other states each time.
     """
 
     step: int
@@ -76,6 +78,7 @@ class StepFigures:
     loss: float
     seconds: float
     component: int = 0
+    slices: int = 1
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,6 +152,11 @@ class Result:
         """Number of forests in the longest sequence (1: every component fitted the bound)."""
         return max((step.step + 1 for step in self.steps), default=0)
 
+    @property
+    def slices(self) -> int:
+        """In how many slices a component was solved that did not fit the bound as a whole (1: there is none)."""
+        return max((step.slices for step in self.steps), default=1)
+
     def __getitem__(self, variable: str | int) -> NDArray[np.float64]:
         """Return the marginal of a variable given by name or number."""
         return self.marginals[self.model.index(variable)]
@@ -169,6 +177,7 @@ class Result:
             "bound": self.bound,
             "max_clique_bits": self.max_clique_bits,
             "steps": self.sequence_length,
+            "slices": self.slices,
             "loss_nats": self.loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,
@@ -197,7 +206,8 @@ class Result:
             f"(log10 Z = {self.log10_z:.8g})",
             self.error.words,
             f"largest clique {self.max_clique_bits:.1f} of {self.bound:g} bits allowed; "
-            f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence; {self.seconds:.2f} s",
+            f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence"
+            f"{f', in up to {self.slices} slices' if self.slices > 1 else ''}; {self.seconds:.2f} s",
             f"bound: {self.bound_reason}",
         ]
         if not self.exact:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ibia.bench import anytime, exact, growth, memory, portfolio, split, threads
 from ibia.bench.apart import Row
-from ibia.bench.options import add_json, add_limits, add_selection, limits, positive, reduction, selected
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, positive, reduction, selected
 from ibia.errors import IbiaError, InputError
 
 __all__ = ["main"]
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     accuracy.add_argument("--reduce", type=reduction, metavar="BITS|demand")
     accuracy.add_argument("--loss", default="kl")
     accuracy.add_argument("--update", default="sweeps")
-    accuracy.add_argument("--order", default="auto")
+    add_order(accuracy)
     accuracy.add_argument("--jobs", type=positive, default=1, help="processes at the same time (default: 1)")
     add_limits(accuracy)
     accuracy.add_argument("--out", type=Path, metavar="FILE", help="append a line of JSON for each instance")
@@ -81,7 +81,7 @@ def _accuracy(options: argparse.Namespace) -> int:
     from ibia.bench.accuracy import Choices, run_instances
     from ibia.bench.report import HEADER, append_row, family_lines, instance_line
 
-    choices = Choices(options.bound, options.reduce, options.loss, options.update, options.order)
+    choices = Choices(options.bound, options.reduce, options.loss, options.update, options.order, options.slices)
     instances = selected(options, with_marginals=True)
 
     def report(row: Row) -> None:

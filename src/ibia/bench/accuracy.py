@@ -30,6 +30,7 @@ class Choices:
     loss: str = "kl"
     update: str = "sweeps"
     order: str = "auto"
+    slices: str = "auto"
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of the call; what is None is left to the default of the package."""

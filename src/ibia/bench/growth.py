@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Row, peak_memory, run_jobs
 from ibia.bench.instances import Instance, find_instance, find_instances, load
-from ibia.bench.options import add_json, add_limits, add_selection, limits, positive
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, positive
 from ibia.bench.report import geometric_mean, label, write_json
 from ibia.errors import InputError
 
@@ -68,7 +68,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--bounds", type=float, nargs="+", default=_BOUNDS, metavar="BITS", help="bounds (default: 14 16 18 20 22)"
     )
-    parser.add_argument("--order", default="auto", help="of the factors; one name means no portfolio (default: auto)")
+    add_order(parser)
     parser.add_argument(
         "--sizes", type=positive, nargs="+", default=_SIZES, metavar="N", help="variables (default: 1000 10000 100000)"
     )
@@ -94,12 +94,12 @@ def _command_bounds(options: argparse.Namespace) -> list[Row]:
     jobs = [
         Job(
             "growth.measure_bound",
-            {"data": str(options.data), "family": instance.family, "name": instance.name}
-            | {"choices": {"bound": bound, "order": options.order}},
-            {"family": instance.family, "name": instance.name, "settings": {"bound": bound, "order": options.order}},
+            {"data": str(options.data), "family": instance.family, "name": instance.name, "choices": choices},
+            {"family": instance.family, "name": instance.name, "settings": choices},
         )
         for instance in _handful(options, bounds[-1])
         for bound in bounds
+        for choices in [{"bound": bound, "order": options.order, "slices": options.slices}]
     ]
     print("seconds at each bound (*: exact, not counted), and in brackets how many times the ones before, per bit")
     print(f"{'family':<12}{'name':<28}" + "".join(f"{bound:>16g}" for bound in bounds) + f"{'per bit':>10}")

@@ -14,7 +14,7 @@ from typing import Any
 from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Row, peak_memory, run_jobs
 from ibia.bench.instances import find_instance, load
-from ibia.bench.options import add_json, add_limits, add_selection, limits, selected
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, selected
 from ibia.bench.report import label, write_json
 
 __all__ = ["add_command", "measure", "supported"]
@@ -32,7 +32,7 @@ def add_command(commands: Any) -> None:
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
-    parser.add_argument("--order", default="auto", help="of the factors (default: auto)")
+    add_order(parser)
     parser.add_argument(
         "--memory-limit", type=float, nargs="+", metavar="MIB", help="limits to try (default: run without a limit)"
     )
@@ -55,7 +55,8 @@ def _command(options: argparse.Namespace) -> int:
         Job(
             "memory.measure",
             {"data": str(options.data), "family": instance.family, "name": instance.name}
-            | {"choices": {"bound": options.bound, "order": options.order}, "memory_limit": limit},
+            | {"choices": {"bound": options.bound, "order": options.order, "slices": options.slices}}
+            | {"memory_limit": limit},
             {"family": instance.family, "name": instance.name, "memory_limit_bytes": limit},
         )
         for instance in selected(options)

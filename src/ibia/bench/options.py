@@ -11,7 +11,7 @@ from ibia.bench.apart import Limits
 from ibia.bench.instances import Instance, find_instances
 from ibia.errors import InputError
 
-__all__ = ["add_json", "add_limits", "add_selection", "limits", "positive", "reduction", "selected"]
+__all__ = ["add_json", "add_limits", "add_order", "add_selection", "limits", "positive", "reduction", "selected"]
 
 
 def positive(text: str) -> int:
@@ -36,6 +36,12 @@ def add_selection(parser: argparse.ArgumentParser, *, required: bool = True) -> 
     )
     parser.add_argument("--only-uai2014", action="store_true", help="only marginals problems of UAI-2014")
     parser.add_argument("--limit", type=positive, metavar="N", help="at most so many instances")
+
+
+def add_order(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how components are solved that do not fit the bound."""
+    parser.add_argument("--order", default="auto", help="of the factors; one name means no portfolio (default: auto)")
+    parser.add_argument("--slices", default="auto", help="exact answers in slices: auto, never, always (default: auto)")
 
 
 def selected(

@@ -23,7 +23,7 @@ from typing import Any
 from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Row, run_jobs
 from ibia.bench.instances import find_instance, load
-from ibia.bench.options import add_json, add_limits, add_selection, limits, selected
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, selected
 from ibia.bench.report import geometric_mean, label, mean, write_json
 from ibia.errors import InputError
 
@@ -49,7 +49,7 @@ def add_command(commands: Any) -> None:
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
-    parser.add_argument("--order", default="auto", help="of the factors (default: auto)")
+    add_order(parser)
     add_limits(parser, seconds=600.0)
     add_json(parser)
     parser.set_defaults(command=_command)
@@ -63,7 +63,7 @@ def _command(options: argparse.Namespace) -> int:
                 "data": str(options.data),
                 "family": instance.family,
                 "name": instance.name,
-                "choices": {"bound": options.bound, "order": options.order, "threads": 1},
+                "choices": {"bound": options.bound, "order": options.order, "slices": options.slices, "threads": 1},
             },
             {"family": instance.family, "name": instance.name},
         )

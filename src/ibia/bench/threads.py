@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Row, run_jobs
 from ibia.bench.instances import find_instance, load
-from ibia.bench.options import add_json, add_limits, add_selection, limits, positive, selected
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, positive, selected
 from ibia.bench.report import geometric_mean, label, write_json
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def add_command(commands: Any) -> None:
         "--threads", type=positive, default=os.cpu_count() or 1, metavar="N", help="compare with (default: all cores)"
     )
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
-    parser.add_argument("--order", default="auto", help="of the factors (default: auto)")
+    add_order(parser)
     parser.add_argument("--repetitions", type=positive, default=3, metavar="N", help="the best of so many (default: 3)")
     parser.add_argument(
         "--short", type=float, default=10.0, metavar="S", help="repeat only what takes less than this (default: 10 s)"
@@ -61,8 +61,8 @@ def _command(options: argparse.Namespace) -> int:
         Job(
             "threads.measure",
             {"data": str(options.data), "family": instance.family, "name": instance.name}
-            | {"choices": {"bound": options.bound, "order": options.order}, "threads": options.threads}
-            | {"repetitions": options.repetitions, "short": options.short},
+            | {"choices": {"bound": options.bound, "order": options.order, "slices": options.slices}}
+            | {"threads": options.threads, "repetitions": options.repetitions, "short": options.short},
             {"family": instance.family, "name": instance.name, "threads": options.threads},
         )
         for instance in selected(options)

@@ -1,0 +1,185 @@
+"""Costs: how many table entries and cliques an answer of a component takes, by each of the ways there are to one.
+
+A component that fits the bound costs the tables of its clique tree. One that does not is cut into steps; how many
+tables of which size those have follows, roughly, from how far the cliques of its tree exceed the bound
+(docs/anytime.md has the figures); or it is solved in slices, if that takes less. Counts only, so that choices made by
+them are the same on every machine; ``predict.py`` knows what they mean in seconds.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.forest.layout import Trees
+from ibia.prepare import Problem
+from ibia.slicing import Level
+from ibia.tables.memory import KEPT_BYTES
+
+__all__ = ["AVERAGED", "FEWEST", "MOST_BITS", "SLICES", "WORK", "Costs", "Sizes", "alternative_work"]
+
+Array = NDArray[np.float64]
+
+# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
+_ENTRIES_PER_BIT = 1.2
+_CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
+# Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
+# first backward sweep, and in its further sweeps.
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 5.0, 40.0, 25.0
+_EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
+# Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
+_EXACT_PART = 0.5
+# Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
+# of their own, in so many copies.
+_COPIES, _KEPT_COPIES = 1.25, 2.0
+# Alternatives are tried until they have cost this much, but a few at least (docs/decisions.md), and there are no more
+# than so many. Once they have cost as much as the other number, only the best of the further ones is finished; before,
+# this part of them is, beside the best.
+WORK, FEWEST, _MOST = 2.0**23, 2, 18
+AVERAGED, _FINISHED = 2.0**27, 0.4
+# Handling a clique of a step, there and back, takes about as long as working on so many table entries.
+_CLIQUE_ENTRIES = 2.0**13
+# Handling a clique once takes as long as this many multiplications and sums, and a slice takes so many handlings for
+# each clique, and in all.
+_ENTRIES_PER_CLIQUE = 700.0
+_SLICE_HANDLINGS, _SLICE = 2.0, 100.0
+# An exact answer may cost so many times as much as an approximate one: so much is one bit more of the bound.
+_WORTH_EXACTNESS = 2.0
+# Tables of more bits are counted as if they had so many: the numbers must stay finite.
+MOST_BITS = 900.0
+_EPSILON = 1e-9
+# Whether a component that does not fit is solved in slices: if that costs less than approximation, never, or always.
+
+SLICES = ("auto", "never", "always")
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What an answer of a component costs.
+
+    Attributes
+    ----------
+    entries
+        Table entries of all steps, or slices, of one alternative.
+    work
+        Multiplications and sums of entries, in all.
+    graph
+        Cliques handled, in all.
+    bytes
+        Most memory that a process will hold.
+    alternatives
+        How many can be run side by side (0: there is only one way).
+    slices
+        How it is solved in slices, if it is.
+    """
+
+    entries: float
+    work: float
+    graph: float
+    bytes: float
+    alternatives: float = 0.0
+    slices: Level | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether the answer will be exact for certain."""
+        return not self.alternatives
+
+    @property
+    def total(self) -> float:
+        """Work and graph in one number."""
+        return self.work + _ENTRIES_PER_CLIQUE * self.graph
+
+
+class Sizes:
+    """The sizes of a component's cliques, and what an answer costs at any bound.
+
+    Attributes
+    ----------
+    largest_factor
+        Bits of its largest table.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        merged = problem.merged
+        self._problem = problem
+        self._bits = np.log2(problem.cardinalities)
+        self._cliques, self._messages = _sizes(self._bits, problem.trees)
+        self._values = merged.values.size
+        self.largest_factor = float(np.add.reduceat(self._bits[merged.scopes], merged.starts[:-1]).max())
+
+    def costs(self, bound: float, quick: bool = False, alternatives: bool = True, slices: str = "auto") -> Costs:
+        """Return the costs of an answer at a bound, by the cheapest way.
+
+        Parameters
+        ----------
+        quick
+            Whether only one alternative is to be tried, with one backward sweep.
+        alternatives
+            Whether several alternatives are tried otherwise.
+        slices
+            ``"auto"``: solve it in slices if that costs hardly more; ``"never"``; ``"always"``: whatever it costs.
+        """
+        whole = self._exact(self._cliques, self._messages)
+        if self._problem.width <= bound + _EPSILON:
+            return whole
+        approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives)
+        # Slices take about as long as the whole would, at least.
+        if slices == "never" or (slices == "auto" and whole.work > _WORTH_EXACTNESS * approximate.total):
+            return approximate
+        level = self._problem.slicing.at(bound)
+        if level is None:
+            return approximate
+        sliced = self._sliced(level)
+        return sliced if slices == "always" or sliced.total <= _WORTH_EXACTNESS * approximate.total else approximate
+
+    def _exact(self, cliques: Array, messages: float) -> Costs:
+        entries = float(np.exp2(cliques).sum())
+        held = 8.0 * (2.0 * messages + _EXACT_PART * 2.0 ** float(cliques.max()))
+        return Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * cliques.size, held)
+
+    def _sliced(self, level: Level) -> Costs:
+        cliques, messages = _sizes(self._bits[level.variables], level.trees)
+        single = self._exact(cliques, messages)
+        return Costs(
+            level.count * single.entries,
+            level.count * single.work,
+            level.count * (_SLICE_HANDLINGS * cliques.size + _SLICE),
+            single.bytes + 8.0 * self._values,
+            slices=level,
+        )
+
+    def _approximate(self, limit: float, quick: bool, alternatives: bool) -> Costs:
+        excess = np.maximum(self._cliques - limit, 0.0)
+        sizes = np.exp2(np.minimum(self._cliques, limit))
+        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
+        handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
+        if quick:
+            count, finished = 1.0, 0.0
+        else:
+            work = alternative_work(entries, handled)
+            count = float(min(max(FEWEST, math.ceil(WORK / work) + 1), _MOST)) if alternatives else 1.0
+            finished = 1.0 + (_FINISHED * (count - 1.0) if count * work <= AVERAGED else 0.0)
+        return Costs(
+            entries,
+            entries * (count * _FORWARD_PASSES + finished * _SWEEP_PASSES),
+            handled * (count * _FORWARD_HANDLINGS + finished * _SWEEP_HANDLINGS),
+            8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
+            count,
+        )
+
+
+def alternative_work(entries: float, cliques: float) -> float:
+    """Return what an alternative costs, from the table entries and the number of cliques of all its steps."""
+    return entries + _CLIQUE_ENTRIES * cliques
+
+
+def _sizes(bits: Array, trees: Trees) -> tuple[Array, float]:
+    """Return the bits of each clique, and the entries of all sepsets."""
+    cliques = np.minimum(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]), MOST_BITS)
+    # Roots have no sepset towards a parent.
+    sepsets = np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][trees.parents >= 0])
+    return cliques, float(np.exp2(np.minimum(sepsets, MOST_BITS)).sum())

@@ -1,0 +1,84 @@
+"""Numbers so far apart that ordinary messages lose them: exact answers must be right all the same."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ibia.forest import calibrate
+from ibia.model import Model
+from ibia.pipeline import infer
+
+SEEDS = st.integers(0, 2**32 - 1)
+Logarithms = list[tuple[tuple[int, ...], np.ndarray]]
+
+
+def by_enumeration(cardinalities: list[int], factors: Logarithms) -> tuple[float, list[np.ndarray]]:
+    """Return log Z and the marginals from the logarithms of all factors."""
+    states = list(itertools.product(*map(range, cardinalities)))
+    terms = np.array([sum(table[tuple(state[v] for v in scope)] for scope, table in factors) for state in states])
+    largest = terms.max()
+    masses = np.exp(terms - largest)
+    marginals = [
+        np.array([masses[[state[variable] == value for state in states]].sum() for value in range(size)])
+        for variable, size in enumerate(cardinalities)
+    ]
+    return float(largest + math.log(masses.sum())), [marginal / masses.sum() for marginal in marginals]
+
+
+def check(cardinalities: list[int], factors: Logarithms) -> None:
+    log_z, marginals = by_enumeration(cardinalities, factors)
+    model = Model.from_arrays(cardinalities, [(scope, np.exp(table)) for scope, table in factors])
+    for bound in (20.0, 3.0):
+        result = infer(model, bound=bound, slices="always")
+        assert result.exact
+        assert result.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-9)
+        for found, true in zip(result.marginals, marginals, strict=True):
+            np.testing.assert_allclose(found, true, atol=1e-9)
+
+
+@settings(derandomize=True, deadline=None, max_examples=150)
+@given(SEEDS, st.sampled_from([50.0, 200.0, 400.0, 650.0]), st.booleans())
+def test_strong_factors(seed: int, strength: float, sparse: bool) -> None:
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(3, 8))
+    cardinalities = generator.integers(2, 4 if count < 7 else 3, count).tolist()
+    pairs = [(first, second) for second in range(count) for first in range(second)]
+    chosen = [pair for pair in pairs if not sparse or pair[1] - pair[0] == 1 or generator.random() < 0.2]
+    scopes: list[tuple[int, ...]] = [*chosen, *((variable,) for variable in range(count))]
+    # Whole multiples of the strength, so that several states may be about equally likely in the end.
+    factors = [
+        (
+            scope,
+            -strength * generator.integers(0, 2, [cardinalities[v] for v in scope])
+            - generator.random([cardinalities[v] for v in scope]),
+        )
+        for scope in scopes
+    ]
+    check(cardinalities, factors)
+
+
+@pytest.mark.parametrize("unlike", [-650.0, -100.0, -5.0])
+@pytest.mark.parametrize("count", [4, 12])
+def test_evidence_that_piles_up_on_one_side_and_is_outweighed_on_the_other(unlike: float, count: int) -> None:
+    pairs: Logarithms = [((k, k + 1), np.array([[0.0, unlike], [unlike, 0.0]])) for k in range(count - 1)]
+    votes: Logarithms = [
+        ((k,), np.array([0.0, -300.0] if k < count // 2 else [-300.0, 0.0])) for k in range(count)
+    ]
+    check([2] * count, pairs + votes)
+
+
+def test_long_chains_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small log Z alone is no reason: here no message has entries far apart."""
+    monkeypatch.setattr(calibrate, "set_marginals", lambda *arguments: pytest.fail("logarithms are slow"))
+    count = 3000
+    factors = [((k, k + 1), [[0.5, 0.1], [0.2, 0.4]]) for k in range(count)]
+    factors += [((k,), [0.3, 0.1]) for k in range(count)]
+    result = infer(Model.from_arrays([2] * (count + 1), factors), bound=20)
+    assert result.exact
+    assert result.log_z < -1000.0

@@ -1,0 +1,177 @@
+"""Slices: exact answers of models that do not fit the bound, for all states of some variables one after the other."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brute_force import BUILDERS, largest_error, random_evidence, solve
+from ibia import examples
+from ibia.control import Control, Stopped
+from ibia.costs import Sizes
+from ibia.errors import InputError, ZeroProbabilityError
+from ibia.forest.checks import check_forest
+from ibia.forest.forest import forest_of
+from ibia.model import Model
+from ibia.pipeline import infer, prepare_model
+from ibia.prepare import Problem
+from ibia.tables import Space
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def component(model: Model) -> Problem:
+    (problem,) = prepare_model(model, {}).problems
+    return problem
+
+
+@settings(derandomize=True, deadline=None, max_examples=200)
+@given(SEEDS, st.sampled_from(sorted(BUILDERS)), st.sampled_from([1.0, 1.6, 2.0, 3.0, 4.0]))
+def test_slices_are_exact(seed: int, kind: str, bound: float) -> None:
+    generator = np.random.default_rng(seed)
+    model = BUILDERS[kind](generator)
+    evidence = random_evidence(generator, model)
+    answer = solve(model, evidence)
+    result = infer(model, evidence, bound=bound, slices="always", check=True)
+    if max(model.cardinalities) > 2.0**bound:
+        # There may be a variable that does not fit.
+        return
+    assert result.exact
+    assert largest_error(result.marginals, answer) < 1e-9
+    assert result.log_z == pytest.approx(answer.log_z, abs=1e-9)
+    assert result.max_clique_bits <= bound + 1e-9
+    assert result.error.typical == 0.0
+
+
+def test_they_are_counted_and_told() -> None:
+    result = infer(examples.grid(6, 6, seed=1), bound=4, slices="always")
+    assert result.exact
+    assert result.slices > 1
+    assert math.log2(result.slices).is_integer()
+    assert f"in up to {result.slices} slices" in str(result)
+    assert result.to_dict()["slices"] == result.slices
+    whole = infer(examples.grid(6, 6, seed=1), bound=20)
+    assert whole.slices == 1
+    assert "slices" not in str(whole)
+
+
+@pytest.mark.parametrize("bound", [3.0, 5.0, 8.0])
+def test_what_is_left_is_a_clique_tree_within_the_bound(bound: float) -> None:
+    problem = component(examples.grid(9, 9, seed=1))
+    level = problem.slicing.at(bound)
+    assert level is not None
+    assert sorted([*level.held, *level.left.tolist()]) == list(range(len(problem.variables)))
+    assert level.count == math.prod(int(problem.cardinalities[variable]) for variable in level.held)
+    check_forest(forest_of(level.trees), Space(tuple(problem.cardinalities[level.variables].tolist())), bound)
+    # Every table lies in the clique of its first variable.
+    place = {int(variable): number for number, variable in enumerate(level.variables)}
+    trees = level.trees
+    for table in problem.factors:
+        scope = sorted(place[variable] for variable in table.scope if variable not in level.held)
+        if scope:
+            home = int(level.homes[scope[0]])
+            clique = trees.scopes[trees.scope_starts[home] : trees.scope_starts[home + 1]]
+            assert set(scope) <= set(clique.tolist())
+
+
+def test_higher_bounds_hold_fewer_variables() -> None:
+    slicing = component(examples.grid(9, 9, seed=1)).slicing
+    levels = [slicing.at(bound) for bound in (3.0, 4.0, 6.0, 9.0, 20.0)]
+    counts = [level.count for level in levels if level is not None]
+    assert len(counts) == len(levels)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 1.0
+
+
+def test_there_are_models_too_wide_for_slices() -> None:
+    problem = component(examples.grid(40, 40, seed=1))
+    assert problem.slicing.at(4.0) is None
+    assert not Sizes(problem).costs(4.0, slices="always").exact
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_bits_do_not_depend_on_the_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibia.slices._WORTH_THREADS", 0.0)
+    model = examples.grid(9, 9, seed=2)
+    one = infer(model, bound=5, slices="always", threads=1)
+    several = infer(model, bound=5, slices="always", threads=threads)
+    assert one.slices > 64
+    assert one.log_z == several.log_z
+    assert all((a == b).all() for a, b in zip(one.marginals, several.marginals, strict=True))
+
+
+def test_strong_factors_do_not_vanish() -> None:
+    """Slices whose masses differ by hundreds of orders of magnitude, with products far below the smallest numbers."""
+    generator = np.random.default_rng(3)
+    scopes = [(first, second) for first in range(7) for second in range(first)]
+    tables = [np.exp(-800.0 * generator.random((2, 2))) for _ in scopes]
+    model = Model.from_arrays([2] * 7, list(zip(scopes, tables, strict=True)))
+    sliced, whole = infer(model, bound=3, slices="always"), infer(model, bound=20)
+    assert sliced.slices > 1
+    assert sliced.log_z == pytest.approx(whole.log_z, rel=1e-12)
+    for one, other in zip(sliced.marginals, whole.marginals, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
+
+
+def test_nothing_possible_is_said() -> None:
+    # Three variables that must all differ, with two states.
+    differ = [[0.0, 1.0], [1.0, 0.0]]
+    model = Model.from_arrays([2] * 3, [((0, 1), differ), ((1, 2), differ), ((0, 2), differ)])
+    with pytest.raises(ZeroProbabilityError, match="probability zero"):
+        infer(model, bound=2, slices="always")
+
+
+def test_a_run_in_slices_can_be_stopped() -> None:
+    control = Control()
+    done: list[tuple[int, int]] = []
+
+    def progress(label: str, now: int, total: int) -> None:
+        assert "slices" in label
+        done.append((now, total))
+        control.stop()
+
+    with pytest.raises(Stopped):
+        infer(examples.grid(8, 8, seed=1), bound=4, slices="always", threads=1, progress=progress, control=control)
+    ((now, total),) = done
+    assert 0 < now < total
+
+
+def test_they_are_used_where_they_cost_hardly_more_than_approximation() -> None:
+    problem = component(examples.grid(12, 12, seed=1))
+    sizes = Sizes(problem)
+    chosen = set()
+    for bound in (5.0, 6.0, 8.0, 10.0, 11.0):
+        approximate, sliced = sizes.costs(bound, slices="never"), sizes.costs(bound, slices="always")
+        assert not approximate.exact
+        assert approximate.slices is None
+        auto = sizes.costs(bound)
+        assert auto == (sliced if sliced.exact and sliced.total <= 2.0 * approximate.total else approximate)
+        chosen.add(auto.exact)
+    assert chosen == {False, True}
+
+
+@pytest.mark.parametrize("choices", [{"order": "elimination"}, {"update": "links"}, {"slices": "never"}])
+def test_who_says_how_to_approximate_gets_that(choices: dict[str, str]) -> None:
+    model = examples.grid(6, 6, seed=1)
+    assert infer(model, bound=5).exact
+    assert not infer(model, bound=5, **choices).exact
+
+
+def test_within_a_time_limit_they_may_take_what_time_there_is() -> None:
+    """The whole does not fit the bound, slices of it do, and there is time for them."""
+    model = examples.grid(18, 18, seed=1)
+    whole = infer(model, bound=30)
+    result = infer(model, bound=whole.max_clique_bits - 6, time_limit=600.0)
+    assert result.exact
+    assert result.slices > 1
+    assert "slices" in result.bound_reason
+    assert result.log_z == pytest.approx(whole.log_z, abs=1e-9)
+
+
+def test_unknown_words_are_refused() -> None:
+    with pytest.raises(InputError, match="slices is 'maybe'; expected one of auto, never, always"):
+        infer(examples.student(), slices="maybe")
