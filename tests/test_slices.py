@@ -149,7 +149,7 @@ def test_they_are_used_where_they_cost_hardly_more_than_approximation() -> None:
         assert not approximate.exact
         assert approximate.slices is None
         auto = sizes.costs(bound)
-        assert auto == (sliced if sliced.exact and sliced.total <= 2.0 * approximate.total else approximate)
+        assert auto.exact == (sliced.exact and sliced.total <= 2.0 * approximate.total)
         chosen.add(auto.exact)
     assert chosen == {False, True}
 

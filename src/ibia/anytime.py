@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ibia.control import Control, Stopped
+from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.limits import available_memory, resident_memory, size_in_words
 from ibia.predict import Prediction, Predictor
@@ -31,6 +31,8 @@ _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 _GROWTH, _NEXT_PART = 8.0, 0.15
 # A thorough answer may well be better than a quick one of less than so many bits more.
 _QUICK_GAIN = 3.0
+# An exact answer in slices is not looked for where it should take more than so many times the time there is.
+_WORTH_SLICING = 2.0
 # A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
 _MARGIN = 1.3
 # Tables of more bits than this fit no machine.
@@ -92,6 +94,7 @@ class Search:
         self._attempts: list[Attempt] = []
         self._best: Result | None = None
         self._out_of_range: RangeError | None = None
+        self._too_slow = False
         self._reason = ""
 
     def run(self) -> Result:
@@ -145,6 +148,8 @@ class Search:
             outcome = "answered"
         except MemoryError:
             outcome = "out of memory"
+        except TooSlow:
+            outcome, self._too_slow = "too slow", True
         except RangeError as error:
             outcome, self._out_of_range = "out of range", error
         except ZeroProbabilityError:
@@ -169,7 +174,7 @@ class Search:
             )
         if result is None:
             # Other steps may do.
-            return outcome == "out of range"
+            return outcome in ("out of range", "too slow")
         if not predicted.alternatives:
             self._predictor.learn(predicted, seconds)
         return not result.exact
@@ -222,16 +227,21 @@ class Search:
 
     def _exact(self, most: float) -> Prediction | None:
         """Return the cheapest way to an exact answer, in slices if need be, if it takes at most so many seconds."""
-        # Slices take about as long as the whole, at least; lower bounds take more time than higher ones.
-        if self._predictor.predict(self._predictor.exact_bound).seconds > most:
+        # Slices take about as long as the whole; to find them takes time too.
+        whole = self._predictor.predict(self._predictor.exact_bound)
+        if whole.seconds > _WORTH_SLICING * most:
             return None
+        best: Prediction | None = None
         for bound in reversed(self._ladder()):
             predicted = self._predictor.predict_exact(bound)
-            if predicted is None or predicted.seconds > most:
-                return None
-            if predicted.bytes <= self._memory:
-                return predicted
-        return None
+            if predicted is None or (self._too_slow and predicted.bound < whole.bound):
+                break
+            if predicted.bytes <= self._memory and (best is None or predicted.seconds < best.seconds):
+                best = predicted
+            # Lower bounds take more and more.
+            if predicted.seconds > _WORTH_SLICING * (most if best is None else best.seconds):
+                break
+        return best if best is not None and best.seconds <= most else None
 
     def _next(self) -> Prediction | None:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
@@ -307,6 +317,8 @@ class Search:
             reason = f"{last.bound:g} bits ran out of memory"
         elif last.outcome == "out of range":
             reason = f"with {last.bound:g} bits numbers vanished that are not zero"
+        elif last.outcome == "too slow":
+            reason = f"an exact run in slices of {last.bound:g} bits would have taken too long"
         elif last.outcome == "stopped":
             reason = f"the run with {last.bound:g} bits was stopped"
         answers = sum(attempt.outcome == "answered" for attempt in self._attempts)

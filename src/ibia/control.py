@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-__all__ = ["Control", "Stopped"]
+__all__ = ["Control", "Stopped", "TooSlow"]
 
 
 class Stopped(Exception):
     """The time is up, or the user asked to stop, before there was an answer."""
+
+
+class TooSlow(Exception):
+    """A run was given up because it would not have ended in time."""
 
 
 @dataclass
@@ -48,7 +52,11 @@ class Control:
     @property
     def late(self) -> bool:
         """Whether the time is up."""
-        return self.deadline < math.inf and time.monotonic() >= self.deadline
+        return self.left() <= 0.0
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self.deadline - time.monotonic() if self.deadline < math.inf else math.inf
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:

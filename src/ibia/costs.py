@@ -28,7 +28,9 @@ _ENTRIES_PER_BIT = 1.2
 _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in its further sweeps.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 5.0, 40.0, 25.0
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 2.5, 40.0, 25.0
+# In an exact run an entry is also added to a message for each child of its clique.
+_CHILD_PASSES = 0.2
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
 # Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
 _EXACT_PART = 0.5
@@ -108,6 +110,7 @@ class Sizes:
         self._problem = problem
         self._bits = np.log2(problem.cardinalities)
         self._cliques, self._messages = _sizes(self._bits, problem.trees)
+        self._whole = _exact(self._cliques, self._messages, problem.trees)
         self._values = merged.values.size
         self.largest_factor = float(np.add.reduceat(self._bits[merged.scopes], merged.starts[:-1]).max())
 
@@ -123,27 +126,21 @@ class Sizes:
         slices
             ``"auto"``: solve it in slices if that costs hardly more; ``"never"``; ``"always"``: whatever it costs.
         """
-        whole = self._exact(self._cliques, self._messages)
         if self._problem.width <= bound + _EPSILON:
-            return whole
+            return self._whole
         approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives)
         # Slices take about as long as the whole would, at least.
-        if slices == "never" or (slices == "auto" and whole.work > _WORTH_EXACTNESS * approximate.total):
+        if slices == "never" or (slices == "auto" and self._whole.work > _WORTH_EXACTNESS * approximate.total):
             return approximate
-        level = self._problem.slicing.at(bound)
+        level = self._problem.slicing.at(bound, thorough=slices == "always")
         if level is None:
             return approximate
         sliced = self._sliced(level)
         return sliced if slices == "always" or sliced.total <= _WORTH_EXACTNESS * approximate.total else approximate
 
-    def _exact(self, cliques: Array, messages: float) -> Costs:
-        entries = float(np.exp2(cliques).sum())
-        held = 8.0 * (2.0 * messages + _EXACT_PART * 2.0 ** float(cliques.max()))
-        return Costs(entries, _EXACT_PASSES * entries, _EXACT_HANDLINGS * cliques.size, held)
-
     def _sliced(self, level: Level) -> Costs:
         cliques, messages = _sizes(self._bits[level.variables], level.trees)
-        single = self._exact(cliques, messages)
+        single = _exact(cliques, messages, level.trees)
         return Costs(
             level.count * single.entries,
             level.count * single.work,
@@ -175,6 +172,15 @@ class Sizes:
 def alternative_work(entries: float, cliques: float) -> float:
     """Return what an alternative costs, from the table entries and the number of cliques of all its steps."""
     return entries + _CLIQUE_ENTRIES * cliques
+
+
+def _exact(cliques: Array, messages: float, trees: Trees) -> Costs:
+    """Return what a clique tree costs that is worked through as a whole."""
+    entries = np.exp2(cliques)
+    children = np.bincount(trees.parents[trees.parents >= 0], minlength=cliques.size)
+    work = float((entries * (_EXACT_PASSES + _CHILD_PASSES * children)).sum())
+    held = 8.0 * (2.0 * messages + _EXACT_PART * float(entries.max()))
+    return Costs(float(entries.sum()), work, _EXACT_HANDLINGS * cliques.size, held)
 
 
 def _sizes(bits: Array, trees: Trees) -> tuple[Array, float]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped
-from ibia.costs import SLICES, Sizes
+from ibia.costs import SLICES, Costs, Sizes
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import estimate_error
@@ -34,7 +34,6 @@ from ibia.sequence import Settings
 from ibia.simplify import Simplified, simplify
 from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.slices import solve_by_slices
-from ibia.slicing import Level
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.tables.memory import limit_memory
@@ -397,8 +396,8 @@ class Run:
             if fits(problem, self.bound):
                 # It is solved at a stroke: without a listener there is nothing to report.
                 alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
-            elif (level := self._level(problem)) is not None:
-                alone.append(solve_by_slices(problem, level, self._settings, self._order, report))
+            elif (costs := self._costs(problem)).slices is not None:
+                alone.append(solve_by_slices(problem, costs, self._settings, self._order, report))
             elif self._by_links:
                 alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
             else:
@@ -406,10 +405,10 @@ class Run:
                 self._portfolios.append(Portfolio(problem, self._settings, self._order))
         self._alone = alone
 
-    def _level(self, problem: Problem) -> Level | None:
-        """Return how a component is solved in slices, if it is."""
+    def _costs(self, problem: Problem) -> Costs:
+        """Return what a component will cost, and by it how it is solved."""
         choices = self._choices
-        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing).slices
+        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing)
 
 
 def prepare_model(

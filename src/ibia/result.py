@@ -31,8 +31,8 @@ class Attempt:
     predicted_bytes
         Most memory the process should hold.
     outcome
-        ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it), ``"out of memory"``, or ``"out of
-        range"`` (numbers vanished that are not zero).
+        ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it), ``"out of memory"``, ``"out of
+        range"`` (numbers vanished that are not zero), or ``"too slow"`` (given up, because the time would not do).
     exact, error_estimate, alternatives
         Of the answer, if there was one.
     """

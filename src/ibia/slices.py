@@ -20,16 +20,18 @@ from numpy.typing import NDArray
 
 from ibia.alternative import Progress, Solved
 from ibia.backward.posterior import Posterior
+from ibia.control import Control, TooSlow
+from ibia.costs import Costs
 from ibia.flat import ends, flat
 from ibia.forest.calibrate import Inputs, Marginals, ZeroMassError
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import forest_of
+from ibia.limits import available_memory, resident_memory
 from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings
 from ibia.slicing import Level
 from ibia.tables import Space
-from ibia.tables.contract import LARGE
 from ibia.tables.memory import address_of, allocate
 from ibia.threads import run_all
 
@@ -40,15 +42,28 @@ Integers = NDArray[np.int64]
 
 # Slices are summed up in so many parts, whoever does which, so that the bits do not depend on the threads.
 _PARTS = 64
-# Work on fewer entries than this is done before other threads are awake.
-_WORTH_THREADS = 2.0**22
+# Less work than this is done before other threads are awake, and for several slices at a time there must be so much of
+# the free memory.
+_WORTH_THREADS = 2.0**24
+_MEMORY_PART = 0.5
+# A run is given up when its slices so far took this many times as long as there is time for.
+_HOPE = 1.1
 
 
 def solve_by_slices(
-    problem: Problem, level: Level, settings: Settings, order: str, progress: Progress | None
+    problem: Problem, costs: Costs, settings: Settings, order: str, progress: Progress | None
 ) -> Solved:
-    """Return the exact answer of a component, slice by slice."""
+    """Return the exact answer of a component, slice by slice.
+
+    Raises
+    ------
+    TooSlow
+        After the first slices it is clear that the time will not do.
+    """
     started = time.perf_counter()
+    level = costs.slices
+    assert level is not None
+    control = problem.space.control
     slices = _Slices(problem, level)
     if settings.check:
         check_forest(forest_of(level.trees), slices.space, settings.bound)
@@ -62,6 +77,8 @@ def solve_by_slices(
             nonlocal done
             result = slices.sum(first, last)
             done += last - first
+            if control.left() < (time.perf_counter() - started) * (total / done - 1.0) / _HOPE:
+                raise TooSlow
             if progress is not None:
                 progress("slices", done, total)
             return result
@@ -69,7 +86,9 @@ def solve_by_slices(
         return run
 
     tasks = [summed(first, last) for first, last in pairwise(bounds)]
-    sums = run_all(tasks, problem.space.control) if slices.side_by_side else [task() for task in tasks]
+    # Small ones, and those for which there is memory, are done side by side; others are shared themselves.
+    side_by_side = costs.work > _WORTH_THREADS and control.threads * costs.bytes < _MEMORY_PART * _free(control)
+    sums = run_all(tasks, control) if side_by_side else [task() for task in tasks]
     whole = sums[0]
     for other in sums[1:]:
         whole = whole.plus(other)
@@ -87,6 +106,11 @@ def solve_by_slices(
     )
     log_z, marginals = slices.answer(whole)
     return Solved(Posterior(marginals, log_z, inconsistencies=[0.0]), True, 0.0, order, (figures,))
+
+
+def _free(control: Control) -> float:
+    """Return the bytes that there are for tables."""
+    return min(control.memory - resident_memory(), available_memory())
 
 
 class _Sum(NamedTuple):
@@ -127,8 +151,6 @@ class _Slices:
     ----------
     space
         Of the variables that are left.
-    side_by_side
-        Whether slices are so small that each is best done by one thread.
     """
 
     def __init__(self, problem: Problem, level: Level) -> None:
@@ -139,7 +161,6 @@ class _Slices:
         self.space = Space(tuple(self._cardinalities.tolist()), problem.space.control)
         self._lay_out(problem)
         self._idle: SimpleQueue[_Reader] = SimpleQueue()
-        self.side_by_side = 2.0**level.width < LARGE and level.elimination.size * level.count > _WORTH_THREADS
 
     def _lay_out(self, problem: Problem) -> None:
         """Find the entries of all tables in which the held variables have their first state, and what states add."""

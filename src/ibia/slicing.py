@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ibia.flat import ends
 from ibia.forest.elimination import Elimination
 from ibia.forest.layout import Trees
-from ibia.forest.triangulate import graph_of, numbered_trees, search
+from ibia.forest.triangulate import MOST_ENTRIES, graph_of, numbered_trees, search
 
 __all__ = ["Level", "Slicing"]
 
@@ -24,9 +24,10 @@ Integers = NDArray[np.int64]
 
 # At most so many bits are held fixed.
 _MOST_HELD = 20.0
-# When a variable is held, so many triangulations of the rest are tried, as long as they take this many steps for each
-# table entry.
-_RESTARTS, _EFFORT = 8, 0.1
+# When a variable is held, at most so many other triangulations of the rest are tried, as long as they take this many
+# steps for each table entry of all slices together (a step takes about as long as an entry): in passing, and when they
+# are certain to be made.
+_RESTARTS, _EFFORT = (8, 300), (0.001, 0.01)
 _EPSILON = 1e-9
 
 
@@ -92,23 +93,31 @@ class Slicing:
         self._starts, self._scopes = starts, scopes
         self._cardinalities = cardinalities
         self._bits = np.log2(cardinalities)
-        self._levels = [Level((), np.arange(cardinalities.size), elimination, 1.0)]
+        whole = Level((), np.arange(cardinalities.size), elimination, 1.0)
+        self._levels = ([whole], [whole])
 
-    def at(self, bound: float) -> Level | None:
-        """Return the first way that fits the bound, if there is any."""
-        for level in self._levels:
+    def at(self, bound: float, thorough: bool = False) -> Level | None:
+        """Return the first way that fits the bound, if there is any.
+
+        Parameters
+        ----------
+        thorough
+            Look for a good one longer.
+        """
+        levels = self._levels[thorough]
+        for level in levels:
             if level.width <= bound + _EPSILON:
                 return level
         # What is left has to fit, even if it is a single variable.
         if self._bits.max() > bound + _EPSILON:
             return None
-        while self._bits[list(self._levels[-1].held)].sum() + self._levels[-1].width - bound <= _MOST_HELD:
-            self._levels.append(self._with_one_more(self._levels[-1]))
-            if self._levels[-1].width <= bound + _EPSILON:
-                return self._levels[-1]
+        while self._bits[list(levels[-1].held)].sum() + levels[-1].width - bound <= _MOST_HELD:
+            levels.append(self._with_one_more(levels[-1], thorough))
+            if levels[-1].width <= bound + _EPSILON:
+                return levels[-1]
         return None
 
-    def _with_one_more(self, level: Level) -> Level:
+    def _with_one_more(self, level: Level, thorough: bool) -> Level:
         """Hold one more variable: the one for which the tables of all slices together have the fewest entries."""
         variables, trees = level.variables, level.trees
         bits = self._bits[variables]
@@ -119,10 +128,12 @@ class Slicing:
         chosen = int(variables[entries.argmin()])
         left = level.left[level.left != chosen]
         elimination = self._without(level, chosen)
-        found = self._search(left)
+        count = level.count * float(self._cardinalities[chosen])
+        effort = _EFFORT[thorough] * count * elimination.size / min(elimination.size, MOST_ENTRIES)
+        found = self._search(left, _RESTARTS[thorough], effort)
         if (found.width, found.size) < (elimination.width - _EPSILON, elimination.size):
             elimination = found
-        return Level((*level.held, chosen), left, elimination, level.count * float(self._cardinalities[chosen]))
+        return Level((*level.held, chosen), left, elimination, count)
 
     def _without(self, level: Level, variable: int) -> Elimination:
         """Return the elimination of a level without one of its variables."""
@@ -146,10 +157,10 @@ class Slicing:
             members - (members > gone),
         )
 
-    def _search(self, left: Integers) -> Elimination:
+    def _search(self, left: Integers, restarts: int, effort: float) -> Elimination:
         """Return another elimination of the variables that are left."""
         kept = np.isin(self._scopes, left)
         owners = np.arange(self._starts.size - 1).repeat(np.diff(self._starts))
         lengths = np.bincount(owners[kept], minlength=self._starts.size - 1)
         _, graph = graph_of(lengths[lengths > 0], self._scopes[kept])
-        return search(graph, self._bits[left], math.inf, _RESTARTS, 0.0, 0, _EFFORT)
+        return search(graph, self._bits[left], math.inf, restarts, 0.0, 0, effort)

@@ -18,7 +18,16 @@ from ibia.compiled import entry
 from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges, surely_exceeds
 from ibia.forest.layout import Trees, lay_out
 
-__all__ = ["CliqueTree", "clique_tree", "graph_of", "maximal_cliques", "numbered_trees", "search", "triangulate"]
+__all__ = [
+    "MOST_ENTRIES",
+    "CliqueTree",
+    "clique_tree",
+    "graph_of",
+    "maximal_cliques",
+    "numbered_trees",
+    "search",
+    "triangulate",
+]
 
 _compile = entry()
 
@@ -30,7 +39,7 @@ _WEIGHT = 2.0**-10
 _FILL, _WEIGHTED_FILL, _SIZE = "fill", "weighted fill", "size"
 _TURNS = (_FILL, _FILL, _WEIGHTED_FILL, _SIZE)
 # Trees with more table entries than this are not worth a longer search: nobody will make those tables.
-_MOST_ENTRIES = 2.0**24
+MOST_ENTRIES = 2.0**24
 # In larger graphs the test whether anything can fit takes longer than trying.
 _MOST_CONTRACTED = 1024
 _NONE: Integers = np.empty(0, np.int64)
@@ -209,7 +218,7 @@ def search(
     criteria = {_FILL: fill}
     generator: np.random.Generator | None = None
     for attempt in range(1, restarts + 1):
-        if best.width <= good_enough + 1e-9 or work > effort * min(best.size, _MOST_ENTRIES):
+        if best.width <= good_enough + 1e-9 or work > effort * min(best.size, MOST_ENTRIES):
             break
         generator = generator or np.random.default_rng(seed)
         noise = generator.random(log2.size)
