@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia import gauge
-from ibia.bench.report import short
 from ibia.bench.apart import Row
+from ibia.bench.report import short
 from ibia.bench.summary import EVERY_FAMILY, true_error
 
 __all__ = [
@@ -266,14 +266,18 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
     lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
     lines += ["", f"log10 typical = offset + a · log10 inconsistency + b · log10 loss{'':<12}judged on the other half:"]
     lines.append(f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'spread':>8}{heading}")
-    lines.append(f"{'in force':<{width}}{_constants(report['constants_in_force'])}{_cells(report[EVERY_FAMILY])}  (on all)")
+    lines.append(
+        f"{'in force':<{width}}{_constants(report['constants_in_force'])}{_cells(report[EVERY_FAMILY])}  (on all)"
+    )
     if report["fitted_to_all"] is not None:
         lines.append(f"{'fitted to all':<{width}}{_constants(report['fitted_to_all'])}")
     for half in report["halves"]:
         if half["constants"] is None:
             lines.append(f"{half['fitted_to']:<{width}}  too few answers to fit: {half['answers']} of {_FEWEST}")
             continue
-        lines.append(f"{half['fitted_to']:<{width}}{_constants(half['constants'])}{_cells(half['judged_on_the_other'])}")
+        lines.append(
+            f"{half['fitted_to']:<{width}}{_constants(half['constants'])}{_cells(half['judged_on_the_other'])}"
+        )
         lines.append(f"{'  in force there':<{width}}{'':>32}{_cells(half['in_force_on_the_other'])}")
     return lines
 

@@ -130,9 +130,7 @@ def order_rows(rows: Iterable[Row]) -> Results:
     instances = tuple(dict.fromkeys(instance for instance, _ in found))
     # Runs end in any order; the order of names does not depend on that.
     methods = tuple(sorted({method for _, method in found}, key=_natural))
-    runs = tuple(
-        Run(instance, method, found.get((instance, method))) for instance in instances for method in methods
-    )
+    runs = tuple(Run(instance, method, found.get((instance, method))) for instance in instances for method in methods)
     return Results(methods, instances, runs, len(rows) - len(found))
 
 
@@ -163,7 +161,7 @@ def _natural(text: str) -> list[tuple[bool, float, str]]:
 
 
 def true_error(row: Row) -> float | None:
-    """Return the largest Hellinger distance of an answer; None if nobody knows, or it is below what the truth resolves."""
+    """Return the largest Hellinger distance of an answer; None if it is not known, or below what the truth resolves."""
     error: float | None = row.get("hd_max") if row["status"] == ANSWERED else None
     return None if error is None or says_nothing(row) else error
 
