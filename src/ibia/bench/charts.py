@@ -38,7 +38,7 @@ SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus")
 Kind = Literal["dots", "large", "line", "thin", "steps", "dashed", "crosses"]
 
 _WIDTH, _HEIGHT = 440.0, 300.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 60.0, 14.0, 30.0, 46.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76.0, 20.0, 32.0, 48.0
 # Height of the strip above the plot where points without a value stand.
 _STRIP = 24.0
 _MOST_TICKS = 7
@@ -212,18 +212,18 @@ STYLE = (
     f":root{{color-scheme:light dark;{_LIGHT_VARIABLES}}}"
     f"@media (prefers-color-scheme:dark){{:root{{{_DARK_VARIABLES}}}}}"
     "svg.chart{width:100%;height:auto;display:block}"
-    "svg.chart text{font-size:12px;fill:var(--faint)}"
-    "svg.chart text.title{font-size:13.5px;font-weight:600;fill:var(--ink)}"
+    "svg.chart text{font-size:13px;fill:var(--faint)}"
+    "svg.chart text.title{font-size:14.5px;font-weight:600;fill:var(--ink)}"
     "svg .grid{stroke:var(--line);stroke-width:1;fill:none}"
     "svg .strip{fill:var(--panel)}"
     "svg .grey{color:var(--faint)}"
     + "".join(f"svg .s{number}{{color:var(--c{number})}}" for number in range(len(LIGHT)))
-    + "svg .dots{fill:currentColor;opacity:.5}svg .dots:hover,svg .crosses:hover{opacity:1;stroke:var(--ink)}"
+    + "svg .dots{fill:currentColor;opacity:.6}svg .dots:hover,svg .crosses:hover{opacity:1;stroke:var(--ink)}"
     "svg .large{fill:currentColor;stroke:var(--ground);stroke-width:1.5}"
     "svg .crosses{fill:none;stroke:currentColor;stroke-width:2}"
     "svg .line{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linejoin:round}"
     "svg .steps{fill:none;stroke:currentColor;stroke-width:2.2}"
-    "svg .thin{fill:none;stroke:currentColor;stroke-width:1;opacity:.35}"
+    "svg .thin{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.45}"
     "svg .dashed{fill:none;stroke:currentColor;stroke-width:1.4;stroke-dasharray:5 4}"
 )
 

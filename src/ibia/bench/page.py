@@ -6,7 +6,7 @@ they are is said by `summary`, `plots` and `calibration`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -30,7 +30,7 @@ _PAGE_STYLE = (
     "p{max-width:80ch;margin:6px 0 12px}p.faint,td.faint,.faint{color:var(--faint)}"
     "nav{margin:10px 0 0}nav a{margin-right:16px}a{color:var(--c0)}"
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(330px,1fr));gap:14px}"
-    ".charts.two{grid-template-columns:repeat(auto-fit,minmax(430px,1fr))}"
+    ".charts.two{grid-template-columns:repeat(auto-fit,minmax(400px,560px))}"
     ".charts>div{border:1px solid var(--line);border-radius:8px;padding:8px 8px 2px;background:var(--ground)}"
     ".legend{display:flex;flex-wrap:wrap;gap:2px 18px;margin:4px 0 10px;padding:0;list-style:none}"
     ".legend li{display:flex;align-items:center;gap:5px}svg.key{flex:none;vertical-align:middle}"
@@ -59,7 +59,7 @@ def make_page(results: Results, *, title: str = "ibia bench", worst: int = 8) ->
         ("methods", "Methods", _methods(results)),
         ("tables", "Families", _families(results)),
         *((figure.name, figure.title, _figure(figure)) for figure in all_figures(results)),
-        ("calibration", "How far the stated error holds", _calibration(results)),
+        ("calibration", "Calibration of the gauge", _calibration(results)),
         ("unanswered", "Without an answer", _unanswered(results)),
         ("worst", "Worst answers first", _worst(results, worst)),
     ]
@@ -85,14 +85,16 @@ def _overview(results: Results) -> str:
     )
     counted = [f"{unanswered} without an answer"] * bool(unanswered) + [f"{missing} not run"] * bool(missing)
     without = f'<span class="alarm">{", ".join(counted)}</span>' if counted else "all of them answered"
-    when = f" Run from {min(ended)[:16]} to {max(ended)[:16]} UTC." if ended else ""
+    first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
+    when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
     return f'<p class="faint">{words}, {without}.{when}{older}</p>'
 
 
-def _table(headings: Sequence[str], lines: Iterable[str], left: int = 1) -> str:
+def _table(headings: Sequence[str], lines: Iterable[str], left: Collection[int] = (0,)) -> str:
+    """Return a table; `left` are the columns that hold words."""
     cells = "".join(
-        f"<th{' class=left' if place < left else ''}>{heading}</th>" for place, heading in enumerate(headings)
+        f"<th{' class=left' if place in left else ''}>{heading}</th>" for place, heading in enumerate(headings)
     )
     return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
@@ -119,7 +121,7 @@ def _methods(results: Results) -> str:
         )
         cells = (_named(results, method), escape(shown), escape("; ".join(sorted(limits))))
         lines.append(_line(_cell(cell, "left") for cell in cells))
-    table = _table(["method", "version", "limits of a run"], lines, left=3)
+    table = _table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
     if any(len(results.versions(method)) > 1 for method in results.methods):
         words = "Runs of several versions are mixed; run the bench again for figures of one."
         return f'<p class="alarm">{words}</p>{table}'
@@ -150,7 +152,7 @@ def _families(results: Results) -> str:
         "models than those beside them; they are red and never best."
     )
     headings = ["family", "method", "answered", "exact", "HD_avg", "HD_max", "worst", "log<sub>10</sub> Z", "seconds"]
-    return f"<p>{words}</p>" + _table([*headings, "memory", "without an answer"], lines, left=2)
+    return f"<p>{words}</p>" + _table([*headings, "memory", "without an answer"], lines, left=(0, 1, 10))
 
 
 def _best(summaries: Sequence[Summary], key: str) -> float | None:
@@ -264,7 +266,7 @@ def _unanswered(results: Results) -> str:
         ]
         lines.append(_line(cells))
     headings = ["method", "family", "model", "how it ended", "seconds", "what was said"]
-    return _table(headings, lines, left=4)
+    return _table(headings, lines, left=(0, 1, 2, 3, 5))
 
 
 def _worst(results: Results, count: int) -> str:
@@ -328,4 +330,4 @@ def _steps(row: Row) -> str:
         bar = f'<span class="bar" style="width:{max(160.0 * step[loss] / largest, 0.0):.0f}px"></span>'
         lines.append(_line([*(_cell(f"{value:g}") for value in step), _cell(bar, "left")]))
     note = f'<p class="faint">{len(steps) - len(costly)} more lost less.</p>' if len(steps) > len(costly) else ""
-    return _table([*map(escape, columns), ""], lines, left=0) + note
+    return _table([*map(escape, columns), ""], lines, left=()) + note

@@ -17,7 +17,8 @@ __all__ = ["write_pictures"]
 
 _MARKERS = dict(zip(SHAPES, ("o", "s", "^", "D", "v", "P"), strict=True))
 _GREY, _GRID, _INK = "#5b626d", "#dfe2e7", "#1d2026"
-_ACROSS = 3
+# Charts side by side, and names in a line of the legend.
+_ACROSS, _KEYS_ACROSS = 3, 6
 _WIDTH, _HEIGHT, _DOTS_PER_INCH = 4.0, 2.9, 130
 # Where points without a value stand, above the axes.
 _ABOVE = 1.05
@@ -70,16 +71,11 @@ def _draw(figure: Figure, paper: Any) -> None:
             _draw_chart(figure.charts[place], plot)
         else:
             plot.set_axis_off()
-    paper.legend(
-        handles=_legend(figure),
-        loc="lower center",
-        ncols=min(len(figure.legend) + len(figure.marks), 5),
-        frameon=False,
-        fontsize=9,
-    )
+    handles = _legend(figure)
+    lines = math.ceil(len(handles) / _KEYS_ACROSS)
+    paper.legend(handles=handles, loc="lower center", ncols=math.ceil(len(handles) / lines), frameon=False, fontsize=9)
     paper.suptitle(figure.title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=_INK)
-    rows_of_legend = math.ceil((len(figure.legend) + len(figure.marks)) / 5)
-    paper.tight_layout(rect=(0, 0.24 * (rows_of_legend + 0.4) / (height * down + 0.7), 1, 1))
+    paper.tight_layout(rect=(0, 0.24 * (lines + 0.4) / (height * down + 0.7), 1, 1))
 
 
 def _legend(figure: Figure) -> list[Any]:

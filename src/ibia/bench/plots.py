@@ -44,8 +44,8 @@ def error_against_time(results: Results) -> Figure | None:
         "Error against time",
         "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
         "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
-        "line joins the methods that no other beats at both. Crosses on top are runs without an answer. Lower left is "
-        "better.",
+        "line runs along the methods that no other beats at both. Crosses on top are runs without an answer. Lower "
+        "left is better.",
         charts,
         _legend(results),
         (("not beaten by another method", "dashed"),),
@@ -65,7 +65,7 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
             large.append(Series("large", style, (Point(*found, words),)))
     # Below the smallest error shown all are alike.
     front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
-    lines = [Series("dashed", None, tuple(_staircase(front)))] if len(front) > 1 else []
+    lines = [Series("dashed", None, tuple(_staircase(front, x, y)))] if front else []
     return Chart(_titled(results, family), x, y, (*dots, *lines, *large))
 
 
@@ -89,12 +89,14 @@ def _seconds_until_end(run: Run) -> float:
     return float(run.row.get("seconds") or run.row.get("wall_seconds") or run.row["limits"].get("seconds") or 1.0)
 
 
-def _staircase(front: Sequence[tuple[float, float]]) -> Iterable[Point]:
-    """Yield the corners of the border of what the points of a front reach."""
-    for number, (x, y) in enumerate(front):
-        if number:
-            yield Point(x, front[number - 1][1])
-        yield Point(x, y)
+def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterable[Point]:
+    """Yield the corners of the border of what the points of a front reach, up to the ends of the axes."""
+    before = y.high
+    for seconds, error in front:
+        yield Point(seconds, before)
+        yield Point(seconds, error)
+        before = error
+    yield Point(x.high, before)
 
 
 def _titled(results: Results, family: str) -> str:
@@ -188,20 +190,23 @@ def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
 
 def _bound_series(results: Results, family: str, bounds: dict[float, str], style: int) -> list[Series]:
     lines: dict[str, list[Point]] = {}
-    medians = []
+    medians, without = [], []
     for bound, method in bounds.items():
         runs = [run for run in results.of(family, method) if run.answer is None or run.error is not None]
         errors = [math.inf if run.error is None else run.error for run in runs]
         for run in runs:
             if run.error is not None:
                 lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
-        if errors and math.isfinite(median := statistics.median(errors)):
+        median = statistics.median(errors) if errors else math.nan
+        if math.isfinite(median):
             words = f"{method}, median of {len(errors)} models: {_HD_MAX} {short(median)}"
             medians.append(Point(bound, median, words))
-    thin = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
-    if not medians:
-        return thin
-    return [*thin, Series("line", style, tuple(medians)), Series("large", style, tuple(medians))]
+        elif errors:
+            without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
+    series = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
+    if len(medians) > 1:
+        series.append(Series("line", style, tuple(medians)))
+    return [*series, Series("large", style, (*medians, *without))]
 
 
 def gauge_against_truth(results: Results) -> Figure | None:
@@ -279,7 +284,7 @@ def _gauge_shares(results: Results, judged: Judged) -> Chart:
         within = sum(1 for ratio in values if ratio <= 1.0)
         words = f"{results.methods[style]}: {within} of {len(values)} within the limit"
         series.append(Series("steps", style, (*points, Point(x.high, 1.0)), words))
-    return Chart("Share of answers within a multiple of the limit", x, y, tuple(series))
+    return Chart("Share within a multiple of the limit", x, y, tuple(series))
 
 
 def _time_axis(runs: Iterable[Run]) -> Axis:
