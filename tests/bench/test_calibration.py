@@ -6,8 +6,8 @@ import json
 
 import numpy as np
 import pytest
-from bench_rows import approximate, row
 
+from bench_rows import approximate, row
 from ibia import cli
 from ibia.bench.calibration import (
     Constants,
@@ -110,7 +110,7 @@ def test_halves_are_by_name_and_about_equal():
 
 
 def test_everything_about_the_gauge_is_reported():
-    rows = made(in_force(), noise=0.3) + [approximate("c", family="CSP", true=0.9, upper=0.1)]
+    rows = [*made(in_force(), noise=0.3), approximate("c", family="CSP", true=0.9, upper=0.1)]
     report = report_gauge(rows)
     assert report["answers"] == 41
     assert report["families"]["CSP"]["share"] == 0.0

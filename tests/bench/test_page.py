@@ -7,8 +7,8 @@ import sys
 from html.parser import HTMLParser
 
 import pytest
-from bench_rows import approximate, row
 
+from bench_rows import approximate, row
 from ibia import cli
 from ibia.bench.page import make_page
 from ibia.bench.summary import order_rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bench_rows import approximate, row
 
+from bench_rows import approximate, row
 from ibia.bench.plots import (
     all_figures,
     error_against_bound,

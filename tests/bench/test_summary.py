@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import pytest
-from bench_rows import LIMITS, row
 
+from bench_rows import LIMITS, row
 from ibia.bench.summary import memory_of, middle, order_rows, pareto_front, summarise, true_error
 
 
