@@ -117,6 +117,9 @@ def test_everything_about_the_gauge_is_reported():
     assert report["all"]["answers"] == 41
     assert report["signs"]["first_inconsistency"] > 0.5
     assert report["signs"]["spread"] is None
+    tried = [{**entry, "spread": entry["hd_max"] ** 2, "alternatives": 20} for entry in rows]
+    single = approximate(spread=0.0, alternatives=1)
+    assert report_gauge([*tried, single])["signs"]["spread"] == pytest.approx(1.0)
     one, other = report["halves"]
     assert one["answers"] + other["answers"] == 41
     assert one["judged_on_the_other"]["answers"] == other["answers"]
@@ -144,6 +147,10 @@ def test_the_command_prints_and_writes(tmp_path, capsys):
     assert code == 0
     assert "Judged by 40 answers" in printed.out
     assert json.loads(out.read_text())["answers"] == 40
+    assert call(capsys, path, "--solver", "ibia")[0] == 0
+    code, printed = call(capsys, path, "--solver", "loopy")
+    assert code == 1
+    assert "There are no results of loopy" in printed.err
     path.write_text(json.dumps(row()) + "\n")
     code, printed = call(capsys, path)
     assert code == 1

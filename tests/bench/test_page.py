@@ -156,6 +156,8 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     assert call(path, "-o", out, "--title", "Mine & yours", "--worst", "1") == 0
     assert "8 runs of 2 methods on 4 models" in capsys.readouterr().out
     assert "Mine & yours" in Page(out.read_text(encoding="utf-8")).texts[""]
+    assert call(path, "-o", out, "--solver", "loopy", "--solver", "paper") == 0
+    assert "4 runs of 1 methods" in capsys.readouterr().out
     assert call(tmp_path / "absent.jsonl", "-o", out) == 1
 
 

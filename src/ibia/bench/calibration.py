@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ibia import gauge
 from ibia.bench.apart import Row
 from ibia.bench.report import short
-from ibia.bench.summary import EVERY_FAMILY, true_error
+from ibia.bench.summary import EVERY_FAMILY, natural_order, true_error
 
 __all__ = [
     "Calibration",
@@ -240,11 +240,16 @@ def _by(judged: Sequence[tuple[Row, Estimate]], key: str) -> dict[str, Calibrati
     groups: dict[str, list[Estimate]] = {}
     for row, estimate in judged:
         groups.setdefault(row[key], []).append(estimate)
-    return {name: calibrate(members) for name, members in sorted(groups.items())}
+    return {name: calibrate(groups[name]) for name in sorted(groups, key=natural_order)}
 
 
 def _sign_correlation(judged: Sequence[tuple[Row, Estimate]], sign: str) -> float | None:
-    known = [(row[sign], estimate.true) for row, estimate in judged if row.get(sign) is not None]
+    # Where there is only one alternative they cannot differ.
+    known = [
+        (row[sign], estimate.true)
+        for row, estimate in judged
+        if row.get(sign) is not None and not (sign == "spread" and row.get("alternatives", 0) < 2)
+    ]
     return spearman([value for value, _ in known], [true for _, true in known])
 
 

@@ -50,6 +50,10 @@ DataOption = Annotated[
 ]
 
 ResultsArgument = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Results of ibia bench run.")]
+OnlySolversOption = Annotated[
+    list[str] | None,
+    typer.Option("--solver", metavar="NAME", help="Only this solver, with any options or these; can be repeated."),
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -160,6 +164,7 @@ def _table(
 @app.command("report")
 def _report(
     results: ResultsArgument,
+    solvers: OnlySolversOption = None,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page.")] = Path("report.html"),
     png: Annotated[
         Path | None, typer.Option("--png", metavar="DIR", help="Write the figures here, too (needs matplotlib).")
@@ -173,7 +178,7 @@ def _report(
     from ibia.bench.plots import all_figures
     from ibia.bench.summary import order_rows
 
-    ordered = order_rows(_read(results))
+    ordered = order_rows(_read(results, solvers))
     write_text(out, make_page(ordered, title=title, worst=worst))
     typer.echo(f"{out}: {len(ordered.runs)} runs of {len(ordered.methods)} methods on {len(ordered.instances)} models")
     if png is not None:
@@ -184,23 +189,27 @@ def _report(
 @app.command("gauge")
 def _gauge(
     results: ResultsArgument,
+    solvers: OnlySolversOption = None,
     json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything here, too.")] = None,
 ) -> None:
     """Show how far the stated errors hold, and the constants of the gauge fitted anew to half of the models."""
     from ibia.bench.calibration import calibration_lines, report_gauge
 
-    found = report_gauge(_read(results))
+    found = report_gauge(_read(results, solvers))
     if not found["answers"]:
         raise InputError("No answer in there is not exact and has a known error, so there is nothing to judge.")
     typer.echo("\n".join(calibration_lines(found)))
     write_json(json, found)
 
 
-def _read(paths: list[Path]) -> list[Row]:
+def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
+    """Return the rows of results files; only those of some solvers, if any are named."""
     rows = read_results(paths)
-    if not rows:
-        raise InputError(f"There are no results in {', '.join(map(str, paths))}.")
-    return rows
+    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
+    if not found:
+        what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
+        raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
+    return found
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "Summary",
     "memory_of",
     "middle",
+    "natural_order",
     "order_rows",
     "pareto_front",
     "says_nothing",
@@ -129,7 +130,7 @@ def order_rows(rows: Iterable[Row]) -> Results:
         found[Instance(row["family"], row["name"], row["digest"]), method] = row
     instances = tuple(dict.fromkeys(instance for instance, _ in found))
     # Runs end in any order; the order of names does not depend on that.
-    methods = tuple(sorted({method for _, method in found}, key=_natural))
+    methods = tuple(sorted({method for _, method in found}, key=natural_order))
     runs = tuple(Run(instance, method, found.get((instance, method))) for instance in instances for method in methods)
     return Results(methods, instances, runs, len(rows) - len(found))
 
@@ -146,7 +147,7 @@ def _limits(row: Row) -> str:
     return ", ".join(words) or "no limits"
 
 
-def _natural(text: str) -> list[tuple[bool, float, str]]:
+def natural_order(text: str) -> list[tuple[bool, float, str]]:
     """Return what texts are sorted by so that numbers in them are sorted as such."""
     key, digits = [], ""
     for letter in f"{text} ":
