@@ -52,7 +52,7 @@ def write_pictures(figures: Iterable[Figure], folder: Path) -> list[Path]:
             _draw(figure, paper)
             path = folder / f"{figure.name}.png"
             # No version of the program in the file: the same results give the same picture.
-            paper.savefig(path, metadata={"Software": None})
+            paper.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
             paths.append(path)
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror}.") from None
