@@ -100,6 +100,10 @@ def test_families_are_summed_up_and_what_is_missing_is_told():
 def test_only_methods_that_answered_everything_are_best():
     text = make_page(order_rows([*ROWS[:3], *(row(name, "slow", hd_max=0.9) for name in ("m1", "m2", "m3"))]))
     assert '<td class="best">0.11</td>' in text
+    # What is rounding is equally good.
+    text = make_page(order_rows([row(hd_max=1e-16, hd_avg=1e-17), row(solver="slow", hd_max=1e-13, hd_avg=1e-14)]))
+    assert '<td class="best">1.0E-16</td>' in text
+    assert '<td class="best">1.0E-13</td>' in text
     # The same against one that answered fewer: nobody to compare with, and its figures are marked.
     text = make_page(order_rows(ROWS[:6]))
     assert 'class="best"' not in text

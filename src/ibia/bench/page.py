@@ -15,10 +15,22 @@ from ibia.bench.calibration import calibrate, estimates_of
 from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
 from ibia.bench.plots import all_figures
 from ibia.bench.report import short
-from ibia.bench.summary import EVERY_FAMILY, NOT_RUN, Results, Run, Summary, memory_of, says_nothing, summarise
+from ibia.bench.summary import (
+    EVERY_FAMILY,
+    NOT_RUN,
+    ROUNDING,
+    Results,
+    Run,
+    Summary,
+    memory_of,
+    says_nothing,
+    summarise,
+)
 
 __all__ = ["make_page"]
 
+# The figures of a summary that are errors.
+_ERRORS = ("hd_avg", "hd_max", "worst", "log10_z")
 # Of the steps of an answer, those that lost most.
 _MOST_STEPS = 12
 
@@ -142,7 +154,7 @@ def _families(results: Results) -> str:
     lines = []
     for name, family in groups:
         summaries = [summarise(name, method, results.of(family, method)) for method in results.methods]
-        best = {key: _best(summaries, key) for key in ("hd_avg", "hd_max", "worst", "log10_z", "seconds", "memory")}
+        best = {key: _best(summaries, key) for key in (*_ERRORS, "seconds", "memory")}
         for place, summary in enumerate(summaries):
             lines.append(_summary_line(results, summary, best, first=not place))
     words = (
@@ -159,7 +171,9 @@ def _best(summaries: Sequence[Summary], key: str) -> float | None:
     """Return the best figure of those methods that answered every model."""
     values = [getattr(summary, key) for summary in summaries if summary.complete]
     known = [value for value in values if value is not None]
-    return min(known) if len(known) > 1 else None
+    if len(known) < 2:
+        return None
+    return max(min(known), ROUNDING) if key in _ERRORS else min(known)
 
 
 def _summary_line(results: Results, summary: Summary, best: dict[str, float | None], *, first: bool) -> str:
@@ -169,7 +183,8 @@ def _summary_line(results: Results, summary: Summary, best: dict[str, float | No
             return _cell("–", "faint")
         if not summary.complete:
             return _cell(words, "alarm")
-        return _cell(words, "best" if value == best[key] else "")
+        limit = best[key]
+        return _cell(words, "best" if limit is not None and value <= limit else "")
 
     share = f"{summary.answered} of {summary.models}"
     ended = ", ".join(f"{count} {status}" for status, count in summary.ended.items())
@@ -275,7 +290,7 @@ def _worst(results: Results, count: int) -> str:
         "forest of clique trees that was built, calibrated and made smaller. The steps that lost most come first.</p>"
     ]
     for method in results.methods:
-        runs = [run for run in results.of(method=method) if run.error]
+        runs = [run for run in results.of(method=method) if run.error is not None and run.error > ROUNDING]
         runs = sorted(runs, key=lambda run: -(run.error or 0.0))
         if not runs:
             continue

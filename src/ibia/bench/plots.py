@@ -13,12 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.report import short
-from ibia.bench.summary import NOT_RUN, Results, Run, middle, pareto_front
+from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, middle, pareto_front
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
-# Errors below this are drawn as this: rounding, and exact answers.
-_SMALLEST_ERROR = 1e-10
 # Times below this are drawn as this.
 _SHORTEST = 1e-3
 # An answer this good counts in the second of the charts of models against time.
@@ -240,8 +238,8 @@ Judged = dict[int, list[tuple[Run, Estimate]]]
 
 
 def _gauge_scatter(judged: Judged, estimates: Sequence[Estimate]) -> Chart:
-    x = log_axis("stated typical error", (estimate.typical for estimate in estimates), _SMALLEST_ERROR, 1.0)
-    y = log_axis("true", (estimate.true for estimate in estimates), _SMALLEST_ERROR, 1.0)
+    x = log_axis("stated typical error", (estimate.typical for estimate in estimates), ROUNDING, 1.0)
+    y = log_axis("true", (estimate.true for estimate in estimates), ROUNDING, 1.0)
     factor = statistics.median(estimate.upper / estimate.typical for estimate in estimates)
     series = [
         Series("line", None, _diagonal(x, y, 1.0), "typical = true"),
@@ -293,7 +291,7 @@ def _time_axis(runs: Iterable[Run]) -> Axis:
 
 
 def _error_axis(errors: Iterable[float]) -> Axis:
-    return log_axis(_HD_MAX, errors, _SMALLEST_ERROR, 1.0)
+    return log_axis(_HD_MAX, errors, ROUNDING, 1.0)
 
 
 def _legend(results: Results) -> tuple[tuple[str, int], ...]:

@@ -19,6 +19,7 @@ from ibia.bench.run import ANSWERED
 __all__ = [
     "EVERY_FAMILY",
     "NOT_RUN",
+    "ROUNDING",
     "Instance",
     "Results",
     "Run",
@@ -35,6 +36,8 @@ __all__ = [
 
 NOT_RUN = "not run"
 EVERY_FAMILY = "all"
+# Errors below this are rounding: none of them is better than another.
+ROUNDING = 1e-10
 
 # Errors below this say nothing where the reference has six digits only.
 _SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
