@@ -170,7 +170,7 @@ def _families(results: Results) -> str:
 def _best(summaries: Sequence[Summary], key: str) -> float | None:
     """Return the best figure of those methods that answered every model."""
     values = [getattr(summary, key) for summary in summaries if summary.complete]
-    known = [value for value in values if value is not None]
+    known: list[float] = [value for value in values if value is not None]
     if len(known) < 2:
         return None
     return max(min(known), ROUNDING) if key in _ERRORS else min(known)
