@@ -104,6 +104,7 @@ def test_small_models_averaged_and_what_is_missing_named():
     assert line[-1] == "0.003 / 0.200"
     assert cells(text, "CSP")[-1] == "–"
     assert cells(text, "BN")[1] == "0 / 97"
+    assert cells(text, "answered") == ["answered", "3 / 493", "481", "493", "487", "485", "493", "1", "0", "2"]
     assert "Missing for loopy within 2 minutes: out of time: g2; not run: c1" in text
     assert "Missing for ibia within 2 minutes: not run: c1" in text
     assert "NeurIPS 2023" in text
@@ -164,6 +165,13 @@ def test_named_instances_that_are_not_there_are_listed():
     assert cells(text, "Grids_11")[1:5] == ["0.543", "0.420", "0.590 (1.1 s)", "0.166 (3.5 s)"]
     assert cells(text, "Grids_11")[-1] == "missing"
     assert "Not among the models here: Alchemy_11, CSP_13," in text
+
+
+def test_named_instances_without_true_marginals_show_their_time():
+    table = TABLES["arb"]
+    item = model("CSP", "CSP_11", "none")
+    text = table.markdown([item], table.chosen(), [row(item, table.chosen()[0], seconds=2.04)])
+    assert cells(text, "CSP_11")[5] == "– (2.0 s)"
 
 
 def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, capsys, monkeypatch):

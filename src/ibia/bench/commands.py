@@ -17,13 +17,14 @@ from typing import Annotated
 import typer
 
 from ibia.bench.apart import Limits, Row
-from ibia.bench.report import short
+from ibia.bench.report import short, write_json
 from ibia.bench.run import ANSWERED, Plan, plan_runs, run_plan
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, parse_solver
 from ibia.bench.store import Store, read_results
 from ibia.bench.tables import MEMORY, TABLES
 from ibia.errors import InputError
+from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
 
 __all__ = ["app"]
@@ -46,6 +47,12 @@ _MEMORY_LIMIT = "8GB"
 DataOption = Annotated[
     Path | None,
     typer.Option("--data", metavar="DIR", help=f"Folder of models (default: the variable {DATA_VARIABLE})."),
+]
+
+ResultsArgument = Annotated[list[Path], typer.Argument(metavar="RESULTS...", help="Results of ibia bench run.")]
+OnlySolversOption = Annotated[
+    list[str] | None,
+    typer.Option("--solver", metavar="NAME", help="Only this solver, with any options or these; can be repeated."),
 ]
 
 
@@ -152,6 +159,57 @@ def _table(
     else:
         rows = read_results([out])
     typer.echo(table.markdown(items, columns, rows))
+
+
+@app.command("report")
+def _report(
+    results: ResultsArgument,
+    solvers: OnlySolversOption = None,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The page.")] = Path("report.html"),
+    png: Annotated[
+        Path | None, typer.Option("--png", metavar="DIR", help="Write the figures here, too (needs matplotlib).")
+    ] = None,
+    title: Annotated[str, typer.Option(metavar="WORDS", help="Heading of the page.")] = "ibia bench",
+    worst: Annotated[int, typer.Option(metavar="N", help="How many of the worst answers of each solver to show.")] = 8,
+) -> None:
+    """Write one page of HTML with tables, figures, what has no answer, and the worst answers with their steps."""
+    from ibia.bench.page import make_page
+    from ibia.bench.pictures import write_pictures
+    from ibia.bench.plots import all_figures
+    from ibia.bench.summary import order_rows
+
+    ordered = order_rows(_read(results, solvers))
+    write_text(out, make_page(ordered, title=title, worst=worst))
+    typer.echo(f"{out}: {len(ordered.runs)} runs of {len(ordered.methods)} methods on {len(ordered.instances)} models")
+    if png is not None:
+        for path in write_pictures(all_figures(ordered), png):
+            typer.echo(path)
+
+
+@app.command("gauge")
+def _gauge(
+    results: ResultsArgument,
+    solvers: OnlySolversOption = None,
+    json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write everything here, too.")] = None,
+) -> None:
+    """Show how far the stated errors hold, and the constants of the gauge fitted anew to half of the models."""
+    from ibia.bench.calibration import calibration_lines, report_gauge
+
+    found = report_gauge(_read(results, solvers))
+    if not found["answers"]:
+        raise InputError("No answer in there is not exact and has a known error, so there is nothing to judge.")
+    typer.echo("\n".join(calibration_lines(found)))
+    write_json(json, found)
+
+
+def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
+    """Return the rows of results files; only those of some solvers, if any are named."""
+    rows = read_results(paths)
+    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
+    if not found:
+        what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
+        raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
+    return found
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> None:

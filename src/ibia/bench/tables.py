@@ -185,7 +185,19 @@ def _error_lines(
                 means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
                 cells.append(_counted(" / ".join(means), len(rows), len(members)))
             lines.append(_line(cells))
+        lines.append(_line(_solved_cells(theirs, places, families, [answers[column] for column in ours])))
     return lines
+
+
+def _solved_cells(
+    theirs: Mapping[str, Any], places: Sequence[int], families: Mapping[str, list[Item]], ours: Sequence[Rows]
+) -> list[str]:
+    """Return the last line of the paper's table: how many of all models were answered."""
+    members = [item for family, items in families.items() if family in theirs["families"] for item in items]
+    published_models = sum(known["instances"] for known in theirs["families"].values())
+    cells = ["answered", f"{len(members)} / {published_models}"]
+    cells += [str(theirs["solved"][place]) for place in places]
+    return [*cells, *(str(len(_answered(members, found))) for found in ours)]
 
 
 def _small_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
@@ -252,7 +264,8 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             if row is None or row["status"] != ANSWERED:
                 cells.append("missing" if row is None else str(row["status"]))
             else:
-                cells.append(f"{_number(row['hd_max'])} ({row['seconds']:.1f} s)")
+                # A folder may have the model without its true marginals.
+                cells.append(f"{_number(row.get('hd_max'))} ({row['seconds']:.1f} s)")
         lines.append(_line(cells))
         if name not in here:
             absent.append(name)

@@ -34,6 +34,8 @@ _KEPT = (
     "loss_nats",
     "first_inconsistency",
     "inconsistency",
+    "spread",
+    "alternatives",
     "error_estimate",
     "error_upper",
     "orders",

@@ -1,0 +1,348 @@
+"""The report of a bench: one page of HTML with everything in it, which needs no network.
+
+Shows the tables, the figures, what has no answer, and the worst answers with their steps. Knows how things look; what
+they are is said by `summary`, `plots` and `calibration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from html import escape
+from typing import Any
+
+from ibia.bench.apart import Row
+from ibia.bench.calibration import calibrate, estimates_of
+from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
+from ibia.bench.plots import all_figures
+from ibia.bench.report import short
+from ibia.bench.summary import (
+    EVERY_FAMILY,
+    NOT_RUN,
+    ROUNDING,
+    Results,
+    Run,
+    Summary,
+    memory_of,
+    says_nothing,
+    summarise,
+)
+
+__all__ = ["make_page"]
+
+# The figures of a summary that are errors.
+_ERRORS = ("hd_avg", "hd_max", "worst", "log10_z")
+# Of the steps of an answer, those that lost most.
+_MOST_STEPS = 12
+
+_PAGE_STYLE = (
+    "*{box-sizing:border-box}"
+    "body{margin:0 auto;max-width:1240px;padding:28px 24px 64px;background:var(--ground);color:var(--ink);"
+    "font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
+    "h1{font-size:26px;margin:0 0 4px}h2{font-size:20px;margin:44px 0 6px}h3{font-size:16px;margin:22px 0 6px}"
+    "p{max-width:80ch;margin:6px 0 12px}p.faint,td.faint,.faint{color:var(--faint)}"
+    "nav{margin:10px 0 0}nav a{margin-right:16px}a{color:var(--c0)}"
+    ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:14px}"
+    ".charts.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),560px))}"
+    ".charts>div{border:1px solid var(--line);border-radius:8px;padding:8px 8px 2px;background:var(--ground)}"
+    ".legend{display:flex;flex-wrap:wrap;gap:2px 18px;margin:4px 0 10px;padding:0;list-style:none}"
+    ".legend li{display:flex;align-items:center;gap:5px}svg.key{flex:none;vertical-align:middle}"
+    ".scroll{overflow-x:auto}"
+    "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}"
+    "th,td{padding:3px 12px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}"
+    "th{color:var(--faint);font-weight:600;vertical-align:bottom}"
+    "th.left,td.left{text-align:left}td.words{white-space:normal;text-align:left;min-width:24ch}"
+    "tr.first td{border-top:2px solid var(--line)}td.best{font-weight:700}"
+    ".alarm{color:var(--alarm);font-weight:600}"
+    "details{border:1px solid var(--line);border-radius:8px;margin:8px 0;padding:6px 12px}"
+    "details[open]{padding-bottom:12px}summary{cursor:pointer}details table{margin-top:8px}"
+    ".bar{display:inline-block;height:9px;background:var(--c0);border-radius:2px;vertical-align:middle}"
+)
+
+
+def make_page(results: Results, *, title: str = "ibia bench", worst: int = 8) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    worst
+        How many of the worst answers of each method are shown with their steps.
+    """
+    sections = [
+        ("methods", "Methods", _methods(results)),
+        ("tables", "Families", _families(results)),
+        *((figure.name, figure.title, _figure(figure)) for figure in all_figures(results)),
+        ("calibration", "Calibration of the gauge", _calibration(results)),
+        ("unanswered", "Without an answer", _unanswered(results)),
+        ("worst", "Worst answers first", _worst(results, worst)),
+    ]
+    links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in sections)
+    body = "".join(
+        f'<section id="{name}"><h2>{escape(heading)}</h2>{content}</section>' for name, heading, content in sections
+    )
+    return (
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{STYLE}{_PAGE_STYLE}</style></head><body>"
+        f"<h1>{escape(title)}</h1>{_overview(results)}<nav>{links}</nav>{body}</body></html>\n"
+    )
+
+
+def _overview(results: Results) -> str:
+    missing = sum(1 for run in results.runs if run.status == NOT_RUN)
+    unanswered = sum(1 for run in results.runs if run.answer is None) - missing
+    ended = [run.row["at"] for run in results.runs if run.row is not None and "at" in run.row]
+    words = (
+        f"{len(results.instances)} models of {len(results.families)} families, {len(results.methods)} methods: "
+        f"{len(results.runs)} runs"
+    )
+    counted = [f"{unanswered} without an answer"] * bool(unanswered) + [f"{missing} not run"] * bool(missing)
+    without = f'<span class="alarm">{", ".join(counted)}</span>' if counted else "all of them answered"
+    first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
+    when = f" Run from {first} to {last} UTC." if ended else ""
+    older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
+    return f'<p class="faint">{words}, {without}.{when}{older}</p>'
+
+
+def _table(headings: Sequence[str], lines: Iterable[str], left: Collection[int] = (0,)) -> str:
+    """Return a table; `left` are the columns that hold words."""
+    cells = "".join(
+        f"<th{' class=left' if place in left else ''}>{heading}</th>" for place, heading in enumerate(headings)
+    )
+    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _cell(content: str, kind: str = "") -> str:
+    return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
+
+
+def _line(cells: Iterable[str], kind: str = "") -> str:
+    return f'<tr class="{kind}">{"".join(cells)}</tr>' if kind else f"<tr>{''.join(cells)}</tr>"
+
+
+def _named(results: Results, method: str) -> str:
+    return f"{symbol_svg(results.methods.index(method))} {escape(method)}"
+
+
+def _methods(results: Results) -> str:
+    lines = []
+    for method in results.methods:
+        limits = {_limits(run.row) for run in results.of(method=method) if run.row is not None}
+        versions = results.versions(method)
+        shown = ", ".join(
+            f"{version} ({count})" if len(versions) > 1 else version for version, count in versions.items()
+        )
+        cells = (_named(results, method), escape(shown), escape("; ".join(sorted(limits))))
+        lines.append(_line(_cell(cell, "left") for cell in cells))
+    table = _table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
+    if any(len(results.versions(method)) > 1 for method in results.methods):
+        words = "Runs of several versions are mixed; run the bench again for figures of one."
+        return f'<p class="alarm">{words}</p>{table}'
+    return table
+
+
+def _limits(row: Row) -> str:
+    limits = row["limits"]
+    seconds = "no limit of time" if limits.get("seconds") is None else f"{limits['seconds']:g} s"
+    memory = "no limit of memory" if limits.get("memory") is None else f"{limits['memory'] / 1e9:g} GB"
+    threads = limits.get("threads", 1)
+    return f"{seconds}, {memory}, {threads} thread{'s' * (threads != 1)}"
+
+
+def _families(results: Results) -> str:
+    families = results.families
+    groups = [(family, family) for family in families] + ([(EVERY_FAMILY, None)] if len(families) > 1 else [])
+    lines = []
+    for name, family in groups:
+        summaries = [summarise(name, method, results.of(family, method)) for method in results.methods]
+        best = {key: _best(summaries, key) for key in (*_ERRORS, "seconds", "memory")}
+        for place, summary in enumerate(summaries):
+            lines.append(_summary_line(results, summary, best, first=not place))
+    words = (
+        "HD_avg and HD_max: means over the models of a family of the mean and the largest Hellinger distance of a "
+        "marginal to the true one; worst: the largest of all. log<sub>10</sub> Z: its largest error. Seconds: mean. "
+        "Memory: the most of a run. Bold is best. Where not all models were answered, the figures are over fewer "
+        "models than those beside them; they are red and never best."
+    )
+    headings = ["family", "method", "answered", "exact", "HD_avg", "HD_max", "worst", "log<sub>10</sub> Z", "seconds"]
+    return f"<p>{words}</p>" + _table([*headings, "memory", "without an answer"], lines, left=(0, 1, 10))
+
+
+def _best(summaries: Sequence[Summary], key: str) -> float | None:
+    """Return the best figure of those methods that answered every model."""
+    values = [getattr(summary, key) for summary in summaries if summary.complete]
+    known: list[float] = [value for value in values if value is not None]
+    if len(known) < 2:
+        return None
+    return max(min(known), ROUNDING) if key in _ERRORS else min(known)
+
+
+def _summary_line(results: Results, summary: Summary, best: dict[str, float | None], *, first: bool) -> str:
+    def figure(key: str, words: str) -> str:
+        value = getattr(summary, key)
+        if value is None:
+            return _cell("–", "faint")
+        if not summary.complete:
+            return _cell(words, "alarm")
+        limit = best[key]
+        return _cell(words, "best" if limit is not None and value <= limit else "")
+
+    share = f"{summary.answered} of {summary.models}"
+    ended = ", ".join(f"{count} {status}" for status, count in summary.ended.items())
+    cells = [
+        _cell(escape(summary.family) if first else "", "left"),
+        _cell(_named(results, summary.method), "left"),
+        _cell(share, "" if summary.complete else "alarm"),
+        _cell(str(summary.exact) if summary.exact else "–", "" if summary.exact else "faint"),
+        figure("hd_avg", _error(summary.hd_avg)),
+        figure("hd_max", _error(summary.hd_max)),
+        figure("worst", _error(summary.worst)),
+        figure("log10_z", _error(summary.log10_z)),
+        figure("seconds", _seconds(summary.seconds)),
+        figure("memory", _memory(summary.memory)),
+        _cell(escape(ended), "left alarm"),
+    ]
+    return _line(cells, "first" if first else "")
+
+
+def _error(value: float | None) -> str:
+    """Return an error with two digits."""
+    if value is None:
+        return "–"
+    if value == 0.0:
+        return "0"
+    if value < 9.95e-4:
+        return f"{value:.1E}".replace("E-0", "E-")
+    return f"{value:#.2g}" if value < 9.95 else f"{value:.0f}"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
+
+
+def _memory(value: float | None) -> str:
+    return "–" if value is None else f"{value / 2**20:,.0f} MiB"
+
+
+def _figure(figure: Figure) -> str:
+    entries = [f"<li>{symbol_svg(style)} {escape(name)}</li>" for name, style in figure.legend]
+    entries += [f"<li>{symbol_svg(None, kind)} {escape(name)}</li>" for name, kind in figure.marks]
+    charts = "".join(f"<div>{svg(chart)}</div>" for chart in figure.charts)
+    wide = " two" if len(figure.charts) == 2 else ""
+    legend = f'<ul class="legend">{"".join(entries)}</ul>'
+    return f'<p>{escape(figure.words)}</p>{legend}<div class="charts{wide}">{charts}</div>'
+
+
+def _calibration(results: Results) -> str:
+    rows = [run.row for run in results.runs if run.row is not None]
+    judged = estimates_of(rows)
+    if not judged:
+        return "<p>No answer that is not exact states its error and has a known one.</p>"
+    groups = [(family, [entry for row, entry in judged if row["family"] == family]) for family in results.families]
+    groups = [(family, members) for family, members in groups if members]
+    groups.append((EVERY_FAMILY, [entry for _, entry in judged]))
+    lines = []
+    for family, members in groups:
+        found = calibrate(members)
+        correlation = "–" if found.correlation is None else f"{found.correlation:.2f}"
+        cells = [
+            _cell(escape(family), "left"),
+            _cell(str(found.answers)),
+            _cell(f"{found.within} ({100 * (found.share or 0.0):.0f} %)"),
+            _cell(correlation),
+            _cell(_error(found.ratio)),
+        ]
+        lines.append(_line(cells, "first" if family == EVERY_FAMILY else ""))
+    unknown = sum(1 for row in rows if row.get("exact") is False and says_nothing(row))
+    words = (
+        "Over answers that are not exact: how many true errors (HD_max) are within the stated upper limit, which "
+        "promises 90 %; Spearman's rank correlation of the stated and the true error; the median of the true over the "
+        "stated typical error (below 1: too careful). The command “ibia bench gauge” has more."
+    )
+    if unknown:
+        words += f" {unknown} answers are left out: their references have too few digits to tell the error."
+    headings = ["family", "answers", "within the limit", "rank correlation", "true / typical"]
+    return f"<p>{escape(words)}</p>" + _table(headings, lines)
+
+
+def _unanswered(results: Results) -> str:
+    runs = [run for run in results.runs if run.answer is None]
+    if not runs:
+        return "<p>Every method answered every model.</p>"
+    lines = []
+    for run in sorted(runs, key=lambda run: (results.methods.index(run.method), run.status)):
+        row = run.row or {}
+        cells = [
+            _cell(_named(results, run.method), "left"),
+            _cell(escape(run.instance.family), "left"),
+            _cell(escape(run.instance.name), "left"),
+            _cell(escape(run.status), "left alarm"),
+            _cell(_seconds(row.get("wall_seconds"))),
+            _cell(escape(str(row.get("error", ""))), "words"),
+        ]
+        lines.append(_line(cells))
+    headings = ["method", "family", "model", "how it ended", "seconds", "what was said"]
+    return _table(headings, lines, left=(0, 1, 2, 3, 5))
+
+
+def _worst(results: Results, count: int) -> str:
+    parts = [
+        "<p>The answers with the largest HD_max of each method. Those of ibia open to show their steps: each is a "
+        "forest of clique trees that was built, calibrated and made smaller. The steps that lost most come first.</p>"
+    ]
+    for method in results.methods:
+        runs = [run for run in results.of(method=method) if run.error is not None and run.error > ROUNDING]
+        runs = sorted(runs, key=lambda run: -(run.error or 0.0))
+        if not runs:
+            continue
+        parts.append(f"<h3>{_named(results, method)}</h3>")
+        parts += [_run_details(run) for run in runs[:count]]
+        if len(runs) > count:
+            parts.append(f'<p class="faint">and {len(runs) - count} with smaller errors</p>')
+    return "".join(parts)
+
+
+def _run_details(run: Run) -> str:
+    row = run.answer or {}
+    said = f", said {_error(row['error_estimate'])} to {_error(row['error_upper'])}" if row.get("error_upper") else ""
+    heading = (
+        f"<b>{escape(run.instance.name)}</b> HD_max {_error(run.error)}{said} "
+        f'<span class="faint">in {_seconds(row["seconds"])} s, {_memory(memory_of(row))}</span>'
+    )
+    return f"<details><summary>{heading}</summary>{_facts(row)}{_steps(row)}</details>"
+
+
+def _facts(row: Row) -> str:
+    observed = f", {row['observed']} of them observed" if row.get("observed") else ""
+    facts = [f"{row.get('variables', '–')} variables{observed}, {row.get('factors', '–')} factors"]
+    facts.append(f"HD_avg {_error(row.get('hd_avg'))}, worst at variable {row.get('worst_variable')}")
+    if row.get("delta_log10_z") is not None:
+        facts.append(f"log10 Z off by {short(row['delta_log10_z'])}")
+    for key, name in (
+        ("loss_nats", "loss in nats"),
+        ("first_inconsistency", "inconsistency after the first sweep"),
+        ("inconsistency", "after the last"),
+        ("spread", "spread of the alternatives"),
+    ):
+        if row.get(key) is not None:
+            facts.append(f"{name} {short(row[key])}")
+    if row.get("orders"):
+        facts.append(f"orders: {', '.join(row['orders'])}")
+    if row.get("converged") is not None:
+        facts.append("converged" if row["converged"] else "did not converge")
+    return f'<p class="faint">{escape("; ".join(facts))}</p>'
+
+
+def _steps(row: Row) -> str:
+    columns: list[str] = row.get("step_columns") or []
+    steps: list[list[Any]] = row.get("step_figures") or []
+    if not steps or "loss" not in columns:
+        return ""
+    loss = columns.index("loss")
+    costly = sorted(steps, key=lambda step: -step[loss])[:_MOST_STEPS]
+    largest = max(costly[0][loss], 1e-300)
+    lines = []
+    for step in costly:
+        bar = f'<span class="bar" style="width:{max(160.0 * step[loss] / largest, 0.0):.0f}px"></span>'
+        lines.append(_line([*(_cell(f"{value:g}") for value in step), _cell(bar, "left")]))
+    note = f'<p class="faint">{len(steps) - len(costly)} more lost less.</p>' if len(steps) > len(costly) else ""
+    return _table([*map(escape, columns), ""], lines, left=()) + note

@@ -1,0 +1,139 @@
+"""Figures as PNG files, drawn by matplotlib, which is needed for nothing else.
+
+Draws what `charts` describes, in the same colours and shapes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series
+from ibia.errors import InputError, UnavailableError
+
+__all__ = ["write_pictures"]
+
+_MARKERS = dict(zip(SHAPES, ("o", "s", "^", "D", "v", "P"), strict=True))
+_GREY, _GRID, _INK = "#5b626d", "#dfe2e7", "#1d2026"
+# Charts side by side, and names in a line of the legend.
+_ACROSS, _KEYS_ACROSS = 3, 6
+_WIDTH, _HEIGHT, _DOTS_PER_INCH = 4.0, 2.9, 130
+# Where points without a value stand, above the axes.
+_ABOVE = 1.05
+
+_STYLES: dict[Kind, dict[str, Any]] = {
+    "dots": {"linestyle": "none", "markersize": 5, "alpha": 0.5, "markeredgewidth": 0},
+    "large": {"linestyle": "none", "markersize": 10, "markeredgecolor": "white", "markeredgewidth": 1},
+    "crosses": {"linestyle": "none", "marker": "x", "markersize": 6, "markeredgewidth": 1.6},
+    "line": {"linewidth": 1.8},
+    "steps": {"linewidth": 1.8, "drawstyle": "steps-post"},
+    "thin": {"linewidth": 0.8, "alpha": 0.35},
+    "dashed": {"linewidth": 1.1, "linestyle": (0, (4, 3))},
+}
+
+
+def write_pictures(figures: Iterable[Figure], folder: Path) -> list[Path]:
+    """Write a PNG file for each figure, and return where they are."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure as Paper
+    except ImportError:
+        raise UnavailableError(
+            "Pictures need matplotlib, which is not installed: pip install 'ibia[pictures]'. The page needs nothing."
+        ) from None
+    paths = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for figure in figures:
+            paper = Paper(dpi=_DOTS_PER_INCH)
+            FigureCanvasAgg(paper)
+            _draw(figure, paper)
+            path = folder / f"{figure.name}.png"
+            # No version of the program in the file: the same results give the same picture.
+            paper.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
+            paths.append(path)
+    except OSError as error:
+        raise InputError(f"{error.filename or folder} cannot be written: {error.strerror}.") from None
+    return paths
+
+
+def _draw(figure: Figure, paper: Any) -> None:
+    across = min(len(figure.charts), _ACROSS)
+    down = math.ceil(len(figure.charts) / across)
+    width = _WIDTH if across == _ACROSS else 1.4 * _WIDTH
+    height = _HEIGHT if across == _ACROSS else 1.3 * _HEIGHT
+    paper.set_size_inches(width * across, height * down + 0.7)
+    axes = paper.subplots(down, across, squeeze=False)
+    for place, plot in enumerate(axes.flat):
+        if place < len(figure.charts):
+            _draw_chart(figure.charts[place], plot)
+        else:
+            plot.set_axis_off()
+    handles = _legend(figure)
+    lines = math.ceil(len(handles) / _KEYS_ACROSS)
+    paper.legend(handles=handles, loc="lower center", ncols=math.ceil(len(handles) / lines), frameon=False, fontsize=9)
+    paper.suptitle(figure.title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=_INK)
+    paper.tight_layout(rect=(0, 0.24 * (lines + 0.4) / (height * down + 0.7), 1, 1))
+
+
+def _legend(figure: Figure) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    handles = [Line2D([], [], label=name, **_style("large", style)) for name, style in figure.legend]
+    handles += [Line2D([], [], label=name, **_style(kind, None)) for name, kind in figure.marks]
+    return handles
+
+
+def _style(kind: Kind, style: int | None) -> dict[str, Any]:
+    marked = kind in ("dots", "large")
+    chosen: dict[str, Any] = {"color": _GREY if style is None else LIGHT[style % len(LIGHT)]}
+    if marked:
+        chosen["marker"] = _MARKERS[SHAPES[(style or 0) % len(SHAPES)]]
+    return {**chosen, **_STYLES[kind]}
+
+
+def _draw_chart(chart: Chart, plot: Any) -> None:
+    for series in chart.series:
+        _draw_series(chart, series, plot)
+    for axis, direction in ((chart.x, "x"), (chart.y, "y")):
+        if axis.logarithmic:
+            getattr(plot, f"set_{direction}scale")("log")
+        getattr(plot, f"set_{direction}lim")(*_limits(axis))
+        getattr(plot, f"set_{direction}ticks")([value for value, _ in axis.ticks], [words for _, words in axis.ticks])
+        getattr(plot, f"set_{direction}label")(axis.label, color=_GREY, fontsize=9)
+    plot.minorticks_off()
+    plot.set_title(chart.title, loc="left", fontsize=10, color=_INK, pad=16 if chart.has_strip else 6)
+    if chart.has_strip:
+        beside = {"transform": plot.transAxes, "ha": "right", "va": "center"}
+        plot.text(-0.02, _ABOVE, chart.strip, fontsize=8, color=_GREY, **beside)
+    plot.grid(axis="y", color=_GRID, linewidth=0.8)
+    plot.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        plot.spines[side].set_visible(False)
+    plot.spines["bottom"].set_color(_GRID)
+    plot.tick_params(length=0, colors=_GREY, labelsize=8.5)
+
+
+def _limits(axis: Axis) -> tuple[float, float]:
+    """Return the ends of an axis, a little wider so that marks at the ends are whole."""
+    if axis.logarithmic:
+        margin = (axis.high / axis.low) ** 0.02
+        return axis.low / margin, axis.high * margin
+    margin = 0.02 * (axis.high - axis.low)
+    return axis.low - margin, axis.high + margin
+
+
+def _draw_series(chart: Chart, series: Series, plot: Any) -> None:
+    style = _style(series.kind, series.style)
+    known = [(point.x, point.y) for point in series.points if point.y is not None]
+    if known:
+        x = [min(max(value, chart.x.low), chart.x.high) for value, _ in known]
+        y = [min(max(value, chart.y.low), chart.y.high) for _, value in known]
+        plot.plot(x, y, clip_on=False, **style)
+    missing = [point.x for point in series.points if point.y is None]
+    if missing:
+        above = plot.get_xaxis_transform()
+        crosses = _style("crosses", series.style)
+        plot.plot(missing, [_ABOVE] * len(missing), transform=above, clip_on=False, **crosses)

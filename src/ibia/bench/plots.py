@@ -1,0 +1,298 @@
+"""What is drawn of results: error against time, models answered against time, error against bound, the gauge.
+
+Makes charts of runs; how they are drawn stands in `charts` and `pictures`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+
+from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
+from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
+from ibia.bench.report import short
+from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, middle, pareto_front
+
+__all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
+
+# Times below this are drawn as this.
+_SHORTEST = 1e-3
+# An answer this good counts in the second of the charts of models against time.
+_GOOD = 0.01
+_HD_MAX = "HD_max"
+
+
+def all_figures(results: Results) -> list[Figure]:
+    """Return every figure that there are results for."""
+    makers = (error_against_time, models_against_time, error_against_bound, gauge_against_truth)
+    return [figure for figure in (make(results) for make in makers) if figure is not None]
+
+
+def error_against_time(results: Results) -> Figure | None:
+    """Draw the error of each run against its time, family by family, and which methods no other beats at both."""
+    judged = [run for run in results.runs if run.error is not None]
+    if not judged:
+        return None
+    x, y = _time_axis(results.runs), _error_axis(run.error for run in judged if run.error is not None)
+    charts = tuple(_error_chart(results, family, x, y) for family in results.families)
+    return Figure(
+        "error-against-time",
+        "Error against time",
+        "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
+        "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
+        "line runs along the methods that no other beats at both. Crosses on top are runs without an answer. Lower "
+        "left is better.",
+        charts,
+        _legend(results),
+        (("not beaten by another method", "dashed"),),
+    )
+
+
+def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
+    dots, large, middles = [], [], []
+    for style, method in enumerate(results.methods):
+        runs = results.of(family, method)
+        points = tuple(_run_point(run) for run in runs if run.row is not None and _is_drawn(run))
+        dots.append(Series("dots", style, points))
+        found = middle(runs)
+        if found is not None:
+            middles.append(found)
+            words = f"{method}, median of {len(runs)} models: {_HD_MAX} {short(found[1])} in {found[0]:.3g} s"
+            large.append(Series("large", style, (Point(*found, words),)))
+    # Below the smallest error shown all are alike.
+    front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
+    lines = [Series("dashed", None, tuple(_staircase(front, x, y)))] if front else []
+    return Chart(_titled(results, family), x, y, (*dots, *lines, *large))
+
+
+def _is_drawn(run: Run) -> bool:
+    """Tell whether a run has an error, or no answer; one whose error nobody knows has no place in the chart."""
+    return run.answer is None or run.error is not None
+
+
+def _run_point(run: Run) -> Point:
+    assert run.row is not None
+    name = f"{run.instance.name}, {run.method}"
+    if run.answer is None:
+        return Point(_seconds_until_end(run), None, f"{name}: {run.status}. {run.row.get('error', '')}")
+    exact = ", exact" if run.answer.get("exact") else ""
+    words = f"{name}: {_HD_MAX} {short(run.error)}{exact} in {run.answer['seconds']:.3g} s"
+    return Point(run.answer["seconds"], run.error, words)
+
+
+def _seconds_until_end(run: Run) -> float:
+    assert run.row is not None
+    return float(run.row.get("seconds") or run.row.get("wall_seconds") or run.row["limits"].get("seconds") or 1.0)
+
+
+def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterable[Point]:
+    """Yield the corners of the border of what the points of a front reach, up to the ends of the axes."""
+    before = y.high
+    for seconds, error in front:
+        yield Point(seconds, before)
+        yield Point(seconds, error)
+        before = error
+    yield Point(x.high, before)
+
+
+def _titled(results: Results, family: str) -> str:
+    models = len(results.of(family)) // len(results.methods)
+    missing = sum(1 for run in results.of(family) if run.status == NOT_RUN)
+    return f"{family}: {models} model{'s' * (models != 1)}" + (f"; {missing} not run" if missing else "")
+
+
+def models_against_time(results: Results) -> Figure | None:
+    """Draw how many models each method has answered, and answered well, within a time."""
+    if not any(run.answer is not None for run in results.runs):
+        return None
+    x = _time_axis(results.runs)
+    charts = [_cactus("answered", results, x, lambda run: run.answer is not None)]
+    if any(run.error is not None for run in results.runs):
+        good = f"answered, {_HD_MAX} at most {_GOOD:g}"
+        charts.append(_cactus(good, results, x, lambda run: run.error is not None and run.error <= _GOOD))
+    return Figure(
+        "models-against-time",
+        "Models answered against time",
+        "How many models a method answers if each may take so long. The dashed line is the number of all models: what "
+        "a curve lacks at the right end was not answered, or not well enough.",
+        tuple(charts),
+        _legend(results),
+        (("all models", "dashed"),),
+    )
+
+
+def _cactus(title: str, results: Results, x: Axis, counts: Callable[[Run], bool]) -> Chart:
+    total = len(results.instances)
+    y = linear_axis("models", 0.0, float(total))
+    series = [Series("dashed", None, (Point(x.low, total), Point(x.high, total)), f"all {total} models")]
+    for style, method in enumerate(results.methods):
+        times = sorted(run.answer["seconds"] for run in results.of(method=method) if run.answer and counts(run))
+        points = [Point(x.low, 0.0), *(Point(time, float(place)) for place, time in enumerate(times, start=1))]
+        points.append(Point(x.high, float(len(times))))
+        series.append(Series("steps", style, tuple(points), f"{method}: {len(times)} of {total}"))
+    return Chart(f"Models {title}", x, y, tuple(series))
+
+
+def error_against_bound(results: Results) -> Figure | None:
+    """Draw the error against the bound, family by family, of solvers that ran with several bounds."""
+    solvers = {name: bounds for name, bounds in _bounds(results.methods).items() if len(bounds) > 1}
+    judged = [
+        run.error
+        for bounds in solvers.values()
+        for method in bounds.values()
+        for run in results.of(method=method)
+        if run.error is not None
+    ]
+    if not judged:
+        return None
+    every = sorted({bound for bounds in solvers.values() for bound in bounds})
+    x = linear_axis("bound (bits of the largest table)", every[0] - 0.3, every[-1] + 0.3, every)
+    y = _error_axis(judged)
+    charts = tuple(
+        Chart(
+            family,
+            x,
+            y,
+            tuple(
+                series
+                for style, bounds in enumerate(solvers.values())
+                for series in _bound_series(results, family, bounds, style)
+            ),
+        )
+        for family in results.families
+    )
+    return Figure(
+        "error-against-bound",
+        "Error against bound",
+        "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
+        "ones medians, where a model without an answer counts as all wrong.",
+        charts,
+        tuple((name, style) for style, name in enumerate(solvers)),
+        (("a model", "thin"), ("median", "line")),
+    )
+
+
+def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
+    """Return, for each solver with its other options, the methods by bound."""
+    found: dict[str, dict[float, str]] = {}
+    for method in methods:
+        match = re.search(r"[:,]bound=([0-9.]+)", method)
+        if match is not None:
+            rest = method[: match.start()] + method[match.end() :]
+            name = rest if ":" in rest else rest.replace(",", ":", 1)
+            found.setdefault(name, {})[float(match[1])] = method
+    return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
+
+
+def _bound_series(results: Results, family: str, bounds: dict[float, str], style: int) -> list[Series]:
+    lines: dict[str, list[Point]] = {}
+    medians, without = [], []
+    for bound, method in bounds.items():
+        runs = [run for run in results.of(family, method) if run.answer is None or run.error is not None]
+        errors = [math.inf if run.error is None else run.error for run in runs]
+        for run in runs:
+            if run.error is not None:
+                lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
+        median = statistics.median(errors) if errors else math.nan
+        if math.isfinite(median):
+            words = f"{method}, median of {len(errors)} models: {_HD_MAX} {short(median)}"
+            medians.append(Point(bound, median, words))
+        elif errors:
+            without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
+    series = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
+    if len(medians) > 1:
+        series.append(Series("line", style, tuple(medians)))
+    return [*series, Series("large", style, (*medians, *without))]
+
+
+def gauge_against_truth(results: Results) -> Figure | None:
+    """Draw the true error against the stated one, and how often the limit holds."""
+    judged = {
+        style: [(run, estimate) for run in results.of(method=method) for _, estimate in estimates_of(_row(run))]
+        for style, method in enumerate(results.methods)
+    }
+    judged = {style: entries for style, entries in judged.items() if entries}
+    estimates = [estimate for entries in judged.values() for _, estimate in entries]
+    if not estimates:
+        return None
+    return Figure(
+        "gauge",
+        "What ibia says about its own error",
+        "Left: the true error against the typical one that the answer states. On the solid line it is right; a cross "
+        "is an answer that is worse than the upper limit it states (the dashed line is the usual limit). Right: the "
+        "share of answers whose true error is at most so many times the upper limit: "
+        f"{100 * STATED_SHARE:.0f} % should be at or below 1. Exact answers are left out.",
+        (_gauge_scatter(judged, estimates), _gauge_shares(results, judged)),
+        tuple((results.methods[style], style) for style in judged),
+        (("beyond its limit", "crosses"), ("typical = true", "line"), ("upper limit", "dashed")),
+    )
+
+
+def _row(run: Run) -> list[dict[str, object]]:
+    return [] if run.row is None else [run.row]
+
+
+Judged = dict[int, list[tuple[Run, Estimate]]]
+
+
+def _gauge_scatter(judged: Judged, estimates: Sequence[Estimate]) -> Chart:
+    x = log_axis("stated typical error", (estimate.typical for estimate in estimates), ROUNDING, 1.0)
+    y = log_axis("true", (estimate.true for estimate in estimates), ROUNDING, 1.0)
+    factor = statistics.median(estimate.upper / estimate.typical for estimate in estimates)
+    series = [
+        Series("line", None, _diagonal(x, y, 1.0), "typical = true"),
+        Series("dashed", None, _diagonal(x, y, factor), f"upper limit, usually {factor:.2g} times the typical error"),
+    ]
+    for style, entries in judged.items():
+        kinds: tuple[tuple[bool, Kind], ...] = ((True, "dots"), (False, "crosses"))
+        for within, kind in kinds:
+            points = tuple(
+                Point(estimate.typical, estimate.true, _gauge_words(run, estimate))
+                for run, estimate in entries
+                if estimate.within == within
+            )
+            series.append(Series(kind, style, points))
+    return Chart("True error (HD_max) against the stated one", x, y, tuple(series))
+
+
+def _gauge_words(run: Run, estimate: Estimate) -> str:
+    said = f"said {short(estimate.typical)}, at most {short(estimate.upper)}"
+    return f"{run.instance.name}, {run.method}: {said}; is {short(estimate.true)}"
+
+
+def _diagonal(x: Axis, y: Axis, factor: float) -> tuple[Point, Point]:
+    """Return the ends of the line y = factor · x within the axes."""
+    low, high = max(x.low, y.low / factor), min(x.high, y.high / factor)
+    return Point(low, low * factor), Point(high, high * factor)
+
+
+def _gauge_shares(results: Results, judged: Judged) -> Chart:
+    ratios = {style: sorted(entry.true / entry.upper for _, entry in entries) for style, entries in judged.items()}
+    every = [ratio for values in ratios.values() for ratio in values]
+    x = log_axis("true error / stated upper limit", [*every, 1.0, 10.0], 1e-5, 100.0)
+    y = linear_axis("share", 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, STATED_SHARE, 1.0), percent=True)
+    series = [
+        Series("dashed", None, (Point(1.0, 0.0), Point(1.0, 1.0)), "the upper limit"),
+        Series("dashed", None, (Point(x.low, STATED_SHARE), Point(x.high, STATED_SHARE)), "what the gauge promises"),
+    ]
+    for style, values in ratios.items():
+        points = [Point(x.low, 0.0), *(Point(ratio, place / len(values)) for place, ratio in enumerate(values, 1))]
+        within = sum(1 for ratio in values if ratio <= 1.0)
+        words = f"{results.methods[style]}: {within} of {len(values)} within the limit"
+        series.append(Series("steps", style, (*points, Point(x.high, 1.0)), words))
+    return Chart("Share within a multiple of the limit", x, y, tuple(series))
+
+
+def _time_axis(runs: Iterable[Run]) -> Axis:
+    times = [_seconds_until_end(run) for run in runs if run.row is not None]
+    return log_axis("seconds", times, _SHORTEST)
+
+
+def _error_axis(errors: Iterable[float]) -> Axis:
+    return log_axis(_HD_MAX, errors, ROUNDING, 1.0)
+
+
+def _legend(results: Results) -> tuple[tuple[str, int], ...]:
+    return tuple((method, style) for style, method in enumerate(results.methods))

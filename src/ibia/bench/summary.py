@@ -1,0 +1,279 @@
+"""Rows of results, ordered for comparison: which methods ran on which models, what came of it, family by family.
+
+A model that a method did not answer counts wherever models are counted, and is never averaged away. Knows the keys of
+the rows; nothing of how they were measured or are shown.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ibia.bench.apart import Row
+from ibia.bench.report import mean
+from ibia.bench.run import ANSWERED
+
+__all__ = [
+    "EVERY_FAMILY",
+    "NOT_RUN",
+    "ROUNDING",
+    "Instance",
+    "Results",
+    "Run",
+    "Summary",
+    "memory_of",
+    "middle",
+    "natural_order",
+    "order_rows",
+    "pareto_front",
+    "says_nothing",
+    "summarise",
+    "true_error",
+]
+
+NOT_RUN = "not run"
+EVERY_FAMILY = "all"
+# Errors below this are rounding: none of them is better than another.
+ROUNDING = 1e-10
+
+# Errors below this say nothing where the reference has six digits only.
+_SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
+
+
+@dataclass(frozen=True, order=True)
+class Instance:
+    """A model: names can be used twice, contents cannot."""
+
+    family: str
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method on a model.
+
+    Attributes
+    ----------
+    method
+        The solver with its options, and its limits where it was run with several.
+    row
+        What came of it; None if it was not run.
+    """
+
+    instance: Instance
+    method: str
+    row: Row | None
+
+    @property
+    def status(self) -> str:
+        """How it ended."""
+        return NOT_RUN if self.row is None else str(self.row["status"])
+
+    @property
+    def answer(self) -> Row | None:
+        """The row, if it has an answer."""
+        return self.row if self.status == ANSWERED else None
+
+    @property
+    def error(self) -> float | None:
+        """The largest Hellinger distance of a marginal, if there is an answer and the truth is known."""
+        return None if self.answer is None else self.answer.get("hd_max")
+
+
+@dataclass(frozen=True)
+class Results:
+    """Runs of every method on every model.
+
+    Attributes
+    ----------
+    methods, instances
+        In the order in which they came.
+    runs
+        All pairs of them.
+    superseded
+        How many rows were left out because there is a later one of the same method and model.
+    """
+
+    methods: tuple[str, ...]
+    instances: tuple[Instance, ...]
+    runs: tuple[Run, ...]
+    superseded: int
+
+    @property
+    def families(self) -> list[str]:
+        """The families, in the order in which they came."""
+        return list(dict.fromkeys(instance.family for instance in self.instances))
+
+    def of(self, family: str | None = None, method: str | None = None) -> list[Run]:
+        """Return the runs of a family and a method; None: of all."""
+        return [
+            run
+            for run in self.runs
+            if (family is None or run.instance.family == family) and (method is None or run.method == method)
+        ]
+
+    def versions(self, method: str) -> dict[str, int]:
+        """Return how many runs of a method each of its versions has."""
+        return dict(Counter(str(run.row.get("version")) for run in self.of(method=method) if run.row is not None))
+
+
+def order_rows(rows: Iterable[Row]) -> Results:
+    """Return the runs that rows stand for; of several rows of a method and a model the last counts."""
+    rows = list(rows)
+    limits: dict[str, set[str]] = {}
+    for row in rows:
+        limits.setdefault(row["solver"], set()).add(_limits(row))
+    found: dict[tuple[Instance, str], Row] = {}
+    for row in rows:
+        method = row["solver"] if len(limits[row["solver"]]) == 1 else f"{row['solver']} ({_limits(row)})"
+        found[Instance(row["family"], row["name"], row["digest"]), method] = row
+    instances = tuple(dict.fromkeys(instance for instance, _ in found))
+    # Runs end in any order; the order of names does not depend on that.
+    methods = tuple(sorted({method for _, method in found}, key=natural_order))
+    runs = tuple(Run(instance, method, found.get((instance, method))) for instance in instances for method in methods)
+    return Results(methods, instances, runs, len(rows) - len(found))
+
+
+def _limits(row: Row) -> str:
+    limits = row["limits"]
+    words = []
+    if limits.get("seconds") is not None:
+        words.append(f"{limits['seconds']:g} s")
+    if limits.get("memory") is not None:
+        words.append(f"{limits['memory'] / 1e9:g} GB")
+    if limits.get("threads", 1) != 1:
+        words.append(f"{limits['threads']} threads")
+    return ", ".join(words) or "no limits"
+
+
+def natural_order(text: str) -> list[tuple[bool, float, str]]:
+    """Return what texts are sorted by so that numbers in them are sorted as such."""
+    key, digits = [], ""
+    for letter in f"{text} ":
+        if letter.isdigit():
+            digits += letter
+            continue
+        if digits:
+            key.append((False, float(digits), ""))
+            digits = ""
+        key.append((True, 0.0, letter))
+    return key
+
+
+def true_error(row: Row) -> float | None:
+    """Return the largest Hellinger distance of an answer; None if it is not known, or below what the truth resolves."""
+    error: float | None = row.get("hd_max") if row["status"] == ANSWERED else None
+    return None if error is None or says_nothing(row) else error
+
+
+def says_nothing(row: Row) -> bool:
+    """Tell whether the error of an answer is below what its reference resolves."""
+    return row.get("reference") == _SIX_DIGITS and (row.get("hd_max") or 0.0) < _SMALLEST_OF_SIX_DIGITS
+
+
+def memory_of(row: Row) -> float | None:
+    """Return the most bytes a run held: of a program outside of Python, that alone."""
+    held: float | None = row["program_memory_bytes"] if "program_memory_bytes" in row else row.get("peak_memory_bytes")
+    return held
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a method achieved on the models of a family.
+
+    Means and largest values are over the answers whose truth is known (`compared`), times and memory over all answers.
+
+    Attributes
+    ----------
+    models
+        All, answered or not.
+    ended
+        How many ended how, those that were answered left out.
+    hd_avg, hd_max
+        Means, as in the paper.
+    worst
+        The largest HD_max.
+    log10_z
+        The largest absolute error of log10 Z.
+    seconds
+        Mean.
+    memory
+        Most bytes of all.
+    """
+
+    family: str
+    method: str
+    models: int
+    answered: int
+    exact: int
+    compared: int
+    ended: dict[str, int]
+    hd_avg: float | None
+    hd_max: float | None
+    worst: float | None
+    log10_z: float | None
+    seconds: float | None
+    memory: float | None
+
+    @property
+    def share(self) -> float:
+        """The share of the models that was answered."""
+        return self.answered / self.models
+
+    @property
+    def complete(self) -> bool:
+        """Whether every model was answered."""
+        return self.answered == self.models
+
+
+def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
+    """Return what came of some runs of a method, at least one."""
+    answers = [run.answer for run in runs if run.answer is not None]
+    compared = [row for row in answers if row.get("hd_max") is not None]
+    differences = [abs(row["delta_log10_z"]) for row in answers if row.get("delta_log10_z") is not None]
+    held = [memory for memory in map(memory_of, answers) if memory is not None]
+    return Summary(
+        family=family,
+        method=method,
+        models=len(runs),
+        answered=len(answers),
+        exact=sum(1 for row in answers if row.get("exact")),
+        compared=len(compared),
+        ended=dict(Counter(run.status for run in runs if run.answer is None)),
+        hd_avg=_mean([row["hd_avg"] for row in compared]),
+        hd_max=_mean([row["hd_max"] for row in compared]),
+        worst=max((row["hd_max"] for row in compared), default=None),
+        log10_z=max(differences, default=None),
+        seconds=_mean([row["seconds"] for row in answers]),
+        memory=max(held, default=None),
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
+
+
+def middle(runs: Sequence[Run]) -> tuple[float, float] | None:
+    """Return the medians of time and error; one that was not answered took forever and is all wrong.
+
+    None if nothing is known about the error of any of them, or half of them have no answer.
+    """
+    judged = [run for run in runs if run.answer is None or run.error is not None]
+    if not any(run.error is not None for run in judged):
+        return None
+    seconds = statistics.median(math.inf if run.answer is None else run.answer["seconds"] for run in judged)
+    error = statistics.median(math.inf if run.error is None else run.error for run in judged)
+    return (seconds, error) if math.isfinite(seconds) and math.isfinite(error) else None
+
+
+def pareto_front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points that no other is better than in both coordinates (smaller is better), from left to right."""
+    front: list[tuple[float, float]] = []
+    for point in sorted(set(points)):
+        if not front or point[1] < front[-1][1]:
+            front.append(point)
+    return front

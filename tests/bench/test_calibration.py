@@ -1,0 +1,161 @@
+"""The gauge against the truth: shares, ranks and fits that can be checked by hand."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from bench_rows import approximate, row
+from ibia import cli
+from ibia.bench.calibration import (
+    Constants,
+    Estimate,
+    calibrate,
+    calibration_lines,
+    estimates_of,
+    fit_constants,
+    in_first_half,
+    in_force,
+    judge,
+    report_gauge,
+    spearman,
+)
+from ibia.gauge import estimate_error
+
+
+def test_ranks_correlate_as_by_hand():
+    assert spearman([1, 2, 3], [10, 100, 1000]) == pytest.approx(1.0)
+    assert spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1.0)
+    # 1 − 6 Σ d² / (n (n² − 1)) with d = 0, 1, 1, 0.
+    assert spearman([1, 2, 3, 4], [1, 3, 2, 4]) == pytest.approx(1 - 6 * 2 / (4 * 15))
+    # Ranks 1.5, 1.5, 3 against 1, 2, 3: deviations −½, −½, 1 and −1, 0, 1, so 1.5 / √(1.5 · 2).
+    assert spearman([5, 5, 7], [1, 2, 3]) == pytest.approx(1.5 / np.sqrt(3.0))
+
+
+def test_ranks_of_too_few_or_equal_values_do_not_correlate():
+    assert spearman([1, 2], [1, 2]) is None
+    assert spearman([1, 1, 1], [1, 2, 3]) is None
+    assert spearman([], []) is None
+
+
+def test_only_answers_that_are_not_exact_and_have_a_known_error_are_judged():
+    rows = [
+        approximate("judged"),
+        row("exact", exact=True, error_estimate=0.0, error_upper=0.0),
+        row("of another solver"),
+        row("crashed", status="crashed"),
+        approximate("unknown", true=None),
+        approximate("six digits", true=1e-5, reference="official-6-digits"),
+    ]
+    assert [entry["name"] for entry, _ in estimates_of(rows)] == ["judged"]
+
+
+def test_calibration_by_hand():
+    found = calibrate([Estimate(0.1, 0.4, 0.05), Estimate(0.2, 0.8, 0.4), Estimate(0.3, 0.9, 0.95), Estimate(1, 1, 1)])
+    assert (found.answers, found.within) == (4, 3)
+    assert found.share == 0.75
+    assert found.correlation == pytest.approx(1.0)
+    # Ratios 0.5, 2, 3.17, 1.
+    assert found.ratio == pytest.approx(1.5)
+    nothing = calibrate([])
+    assert (nothing.share, nothing.correlation, nothing.ratio) == (None, None, None)
+
+
+def made(constants, count=40, noise=0.0):
+    """Return rows whose true errors obey the formula, up to noise of both signs."""
+    random = np.random.default_rng(1)
+    rows = []
+    for number in range(count):
+        inconsistency, loss = 10.0 ** random.uniform(-4, -1), 10.0 ** random.uniform(-3, 0)
+        logarithm = constants.offset + constants.inconsistency * np.log10(inconsistency)
+        logarithm += constants.loss * np.log10(loss) + random.uniform(-noise, noise)
+        rows.append(
+            approximate(f"m{number}", true=10.0**logarithm, first_inconsistency=inconsistency, loss_nats=loss)
+        )
+    return rows
+
+
+def test_a_fit_finds_the_constants_that_made_the_errors():
+    fitted = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.0)))
+    assert (fitted.offset, fitted.inconsistency, fitted.loss) == pytest.approx((-0.5, 0.6, 0.2), abs=1e-3)
+    assert fitted.spread == pytest.approx(0.0, abs=1e-3)
+    noisy = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.0), 400, noise=1.0))
+    # Nine in ten of numbers uniform in ±1 are below 0.8.
+    assert noisy.spread == pytest.approx(0.8, abs=0.1)
+    assert fit_constants(made(in_force(), 5)) is None
+
+
+def test_constants_in_force_say_what_the_gauge_says():
+    rows = made(in_force(), 20, noise=1.0)
+    for entry in rows:
+        said = estimate_error(False, entry["loss_nats"], entry["first_inconsistency"], entry["inconsistency"])
+        entry |= {"error_estimate": said.typical, "error_upper": said.upper}
+    stated = calibrate([estimate for _, estimate in estimates_of(rows)])
+    assert judge(in_force(), rows) == stated
+
+
+def test_what_remains_after_the_last_sweep_counts():
+    rows = [approximate(true=0.5, inconsistency=0.2, first_inconsistency=1e-6, loss_nats=1e-6)]
+    assert judge(in_force(), rows).within == 1
+    assert judge(in_force(), [{**rows[0], "inconsistency": 0.0}]).within == 0
+
+
+def test_halves_are_by_name_and_about_equal():
+    rows = [approximate(f"m{number}", solver) for number in range(200) for solver in ("ibia:bound=9", "paper")]
+    first = [entry for entry in rows if in_first_half(entry)]
+    assert 150 < len(first) < 250
+    assert all(in_first_half(entry) == in_first_half({**entry, "solver": "other"}) for entry in rows)
+
+
+def test_everything_about_the_gauge_is_reported():
+    rows = [*made(in_force(), noise=0.3), approximate("c", family="CSP", true=0.9, upper=0.1)]
+    report = report_gauge(rows)
+    assert report["answers"] == 41
+    assert report["families"]["CSP"]["share"] == 0.0
+    assert report["all"]["answers"] == 41
+    assert report["signs"]["first_inconsistency"] > 0.5
+    assert report["signs"]["spread"] is None
+    tried = [{**entry, "spread": entry["hd_max"] ** 2, "alternatives": 20} for entry in rows]
+    single = approximate(spread=0.0, alternatives=1)
+    assert report_gauge([*tried, single])["signs"]["spread"] == pytest.approx(1.0)
+    one, other = report["halves"]
+    assert one["answers"] + other["answers"] == 41
+    assert one["judged_on_the_other"]["answers"] == other["answers"]
+    json.dumps(report, allow_nan=False)
+    text = "\n".join(calibration_lines(report))
+    assert "CSP" in text
+    assert "in force" in text
+
+
+def test_too_few_answers_are_not_fitted():
+    text = "\n".join(calibration_lines(report_gauge([approximate()])))
+    assert "too few answers to fit" in text
+
+
+def call(capsys, *arguments):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "gauge", *map(str, arguments)])
+    return ended.value.code, capsys.readouterr()
+
+
+def test_the_command_prints_and_writes(tmp_path, capsys):
+    path, out = tmp_path / "results.jsonl", tmp_path / "gauge.json"
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in made(in_force())))
+    code, printed = call(capsys, path, "--json", out)
+    assert code == 0
+    assert "Judged by 40 answers" in printed.out
+    assert json.loads(out.read_text())["answers"] == 40
+    assert call(capsys, path, "--solver", "ibia")[0] == 0
+    code, printed = call(capsys, path, "--solver", "loopy")
+    assert code == 1
+    assert "There are no results of loopy" in printed.err
+    path.write_text(json.dumps(row()) + "\n")
+    code, printed = call(capsys, path)
+    assert code == 1
+    assert "nothing to judge" in printed.err
+    path.write_text("")
+    code, printed = call(capsys, path)
+    assert code == 1
+    assert "There are no results" in printed.err

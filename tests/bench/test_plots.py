@@ -1,0 +1,107 @@
+"""What the figures show of made-up results."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench_rows import approximate, row
+from ibia.bench.plots import (
+    all_figures,
+    error_against_bound,
+    error_against_time,
+    gauge_against_truth,
+    models_against_time,
+)
+from ibia.bench.summary import order_rows
+
+
+def series(chart, kind, style=None):
+    return [entry for entry in chart.series if entry.kind == kind and style in (None, entry.style)]
+
+
+def test_error_against_time_has_runs_medians_and_the_front():
+    rows = [
+        row("m1", "fast", seconds=0.1, hd_max=0.5),
+        row("m2", "fast", seconds=0.3, hd_max=0.3),
+        row("m1", "slow", seconds=9.0, hd_max=0.001),
+        row("m2", "slow", status="out of time", wall_seconds=126.0),
+        row("m1", "useless", seconds=20.0, hd_max=0.6),
+        row("m2", "useless", seconds=20.0, hd_max=0.6),
+        row("m3", "fast", "CSP"),
+    ]
+    figure = error_against_time(order_rows(rows))
+    grids, other = figure.charts
+    assert grids.title == "Grids: 2 models"
+    assert other.title == "CSP: 1 model; 2 not run"
+    assert grids.x == other.x
+    assert figure.legend == (("fast", 0), ("slow", 1), ("useless", 2))
+    slow = series(grids, "dots", 1)[0].points
+    assert [(point.x, point.y) for point in slow] == [(9.0, 0.001), (126.0, None)]
+    assert "out of time" in slow[1].words
+    # Half of the models of `slow` have no answer, so it has no median.
+    medians = [(entry.style, entry.points[0].x, entry.points[0].y) for entry in series(grids, "large")]
+    assert medians == [(0, pytest.approx(0.2), pytest.approx(0.4)), (2, 20.0, 0.6)]
+    (front,) = series(grids, "dashed")
+    corners = [(point.x, point.y) for point in front.points]
+    assert corners == [(pytest.approx(0.2), 1.0), (pytest.approx(0.2), 0.4), (grids.x.high, 0.4)]
+    assert grids.has_strip
+    assert not other.has_strip
+
+
+def test_models_against_time_counts_all_models():
+    rows = [
+        row("m1", seconds=1.0, hd_max=0.5),
+        row("m2", seconds=0.5, hd_max=0.001),
+        row("m3", status="crashed"),
+        row("m1", "loopy"),
+    ]
+    answered, good = models_against_time(order_rows(rows)).charts
+    assert answered.y.high == 3
+    (curve,) = series(answered, "steps", 0)
+    assert [(point.x, point.y) for point in curve.points[1:]] == [(0.5, 1), (1.0, 2), (answered.x.high, 2)]
+    assert curve.words == "ibia:bound=12: 2 of 3"
+    assert series(good, "steps", 0)[0].words == "ibia:bound=12: 1 of 3"
+    assert series(answered, "dashed")[0].words == "all 3 models"
+
+
+def test_error_against_bound_needs_several_bounds():
+    assert error_against_bound(order_rows([row(), row(solver="loopy")])) is None
+    rows = [
+        row("m1", "ibia:bound=15,order=breadth", hd_max=0.1),
+        row("m1", "ibia:bound=9,order=breadth", hd_max=0.4),
+        row("m2", "ibia:bound=9,order=breadth", hd_max=0.2),
+        row("m2", "ibia:bound=15,order=breadth", status="crashed"),
+        row("m1", "paper:bound=9"),
+    ]
+    figure = error_against_bound(order_rows(rows))
+    assert figure.legend == (("ibia:order=breadth", 0),)
+    (chart,) = figure.charts
+    assert [tick for tick, _ in chart.x.ticks] == [9, 15]
+    (marks,) = series(chart, "large")
+    # Half of the models have no answer at bound 15.
+    assert [(point.x, point.y) for point in marks.points] == [(9, pytest.approx(0.3)), (15, None)]
+    (thin,) = series(chart, "thin")
+    assert [(point.x, point.y) for point in thin.points] == [(9, 0.4), (15, 0.1)]
+
+
+def test_the_gauge_is_drawn_against_the_truth():
+    assert gauge_against_truth(order_rows([row()])) is None
+    rows = [
+        approximate("m1", typical=0.01, upper=0.05, true=0.02),
+        approximate("m2", typical=0.02, upper=0.1, true=0.2),
+        row("m3", exact=True, error_estimate=0.0, error_upper=0.0),
+    ]
+    scatter, shares = gauge_against_truth(order_rows(rows)).charts
+    (within,), (beyond,) = (series(scatter, kind, 0) for kind in ("dots", "crosses"))
+    assert [(point.x, point.y) for point in within.points] == [(0.01, 0.02)]
+    assert [(point.x, point.y) for point in beyond.points] == [(0.02, 0.2)]
+    diagonal, limit = series(scatter, "line")[0].points, series(scatter, "dashed")[0].points
+    assert all(point.y == pytest.approx(point.x) for point in diagonal)
+    assert all(point.y == pytest.approx(5 * point.x) for point in limit)
+    (curve,) = series(shares, "steps")
+    assert [(point.x, point.y) for point in curve.points[1:-1]] == [(pytest.approx(0.4), 0.5), (2.0, 1.0)]
+    assert "1 of 2 within the limit" in curve.words
+
+
+def test_results_without_any_answer_have_no_figures():
+    assert all_figures(order_rows([row(status="crashed")])) == []
