@@ -9,7 +9,7 @@ import pytest
 
 from ibia import anytime, examples
 from ibia.anytime import Goal, Search
-from ibia.control import Control, Stopped
+from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.gauge import ErrorEstimate
 from ibia.pipeline import infer
@@ -43,6 +43,7 @@ class Machine:
     tried: int = 0
 
     sliced: float = 0.0
+    slow_slices: float = 0.0
 
     lowest_bound = 4.0
 
@@ -78,6 +79,9 @@ class Machine:
         self.seen.append((predicted.bound, predicted.quick, best))
         if predicted.bound >= self.fails_from:
             raise MemoryError
+        if predicted.slices == "always" and self.slow_slices:
+            self.now += self.slow_slices
+            raise TooSlow
         if predicted.bound < self.vanishes_below:
             raise RangeError("numbers vanish")
         if predicted.bound >= self.impossible_from:
@@ -302,3 +306,29 @@ def test_a_run_asked_to_stop_returns_the_best_so_far(machine):
     result = made.search(None, 1200.0)
     assert [attempt.outcome for attempt in result.attempts] == ["answered", "stopped"]
     assert result.bound == result.attempts[0].bound
+
+
+def test_slices_are_gone_for_where_the_whole_does_not_fit_the_memory(machine) -> None:
+    # The whole takes 2^20 milliseconds and 2^24 bytes; there is memory for a sixteenth.
+    pretended = machine(width=24.0, bytes_per_entry=1.0, sliced=10.0)
+    result = pretended.search(None, 20000.0, memory_limit=2.0**20)
+    assert result.exact
+    assert result.bound == 20.0
+    assert pretended.seen[0][1], "a quick answer comes first"
+
+
+def test_of_slices_the_cheapest_are_made(machine) -> None:
+    pretended = machine(width=24.0, bytes_per_entry=1.0, sliced=10.0)
+    result = pretended.search(22.0, 20000.0)
+    assert (result.exact, result.bound) == (True, 22.0)
+
+
+def test_slices_that_turn_out_too_slow_are_not_tried_again(machine) -> None:
+    pretended = machine(width=24.0, bytes_per_entry=1.0, sliced=10.0, slow_slices=30.0)
+    result = pretended.search(None, 6000.0, memory_limit=2.0**20)
+    outcomes = [attempt.outcome for attempt in result.attempts]
+    assert outcomes.count("too slow") == 1
+    assert not result.exact
+    # The rest of the time goes to what memory allows.
+    assert result.bound == 20.0
+    assert "would have taken too long" in result.bound_reason

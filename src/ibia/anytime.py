@@ -35,6 +35,8 @@ _QUICK_GAIN = 3.0
 _WORTH_SLICING = 2.0
 # A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
 _MARGIN = 1.3
+# Slices show early whether the time will do, so they are worth a try when they should take this much of what is left.
+_HOPE = 1.2
 # Tables of more bits than this fit no machine.
 _HIGHEST_BOUND = 40.0
 _HIGHEST = "there is no higher bound to try"
@@ -217,7 +219,8 @@ class Search:
         ladder = self._ladder()
         budget = min(_FIRST_PART * left, _FIRST_SECONDS)
         # Nothing is lost when an exact answer takes longer than predicted, unless the time is limited.
-        exact = self._exact(left if self._goal.time_limit is None else budget)
+        most = left if self._goal.time_limit is None else budget
+        exact = self._exact(most, most)
         if exact is not None:
             return exact
         quick = [self._predictor.predict(bound, quick=True) for bound in ladder]
@@ -225,35 +228,43 @@ class Search:
         affordable = [prediction for prediction in quick if prediction.seconds <= budget]
         return affordable[-1] if affordable else min(quick, key=lambda prediction: prediction.seconds)
 
-    def _exact(self, most: float) -> Prediction | None:
-        """Return the cheapest way to an exact answer, in slices if need be, if it takes at most so many seconds."""
+    def _exact(self, most: float, in_slices: float) -> Prediction | None:
+        """Return the cheapest way to an exact answer, if there is one that takes not too long.
+
+        Parameters
+        ----------
+        most, in_slices
+            Seconds that it may take as a whole, and in slices.
+        """
         # Slices take about as long as the whole; to find them takes time too.
         whole = self._predictor.predict(self._predictor.exact_bound)
-        if whole.seconds > _WORTH_SLICING * most:
+        if whole.seconds > _WORTH_SLICING * in_slices:
             return None
         best: Prediction | None = None
         for bound in reversed(self._ladder()):
             predicted = self._predictor.predict_exact(bound)
-            if predicted is None or (self._too_slow and predicted.bound < whole.bound):
+            sliced = bound < whole.bound
+            if predicted is None or (self._too_slow and sliced):
                 break
-            if predicted.bytes <= self._memory and (best is None or predicted.seconds < best.seconds):
+            allowed = in_slices if sliced else most
+            fits = predicted.bytes <= self._memory and predicted.seconds <= allowed
+            if fits and (best is None or predicted.seconds < best.seconds):
                 best = predicted
             # Lower bounds take more and more.
-            if predicted.seconds > _WORTH_SLICING * (most if best is None else best.seconds):
+            if predicted.seconds > _WORTH_SLICING * (in_slices if best is None else best.seconds):
                 break
-        return best if best is not None and best.seconds <= most else None
+        return best
 
     def _next(self) -> Prediction | None:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
         left = self._left()
-        last = self._attempts[-1]
+        last = self._last()
         ladder = self._ladder()
         # After a quick look the same bound, and one a little lower, is worth a thorough one.
         thorough = [bound for bound in ladder if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
         predictions = [self._predictor.predict(bound) for bound in thorough]
         affordable = self._affordable(predictions, left)
-        margin = 1.0 if self._goal.time_limit is None else _MARGIN
-        exact = self._exact(left / margin)
+        exact = self._exact(left, left) if self._goal.time_limit is None else self._exact(left / _MARGIN, _HOPE * left)
         if exact is not None:
             affordable = [*(sooner for sooner in affordable if sooner.seconds < exact.seconds), exact]
         if not affordable and last.quick:
@@ -272,9 +283,13 @@ class Search:
         self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
         return chosen
 
+    def _last(self) -> Attempt:
+        """Return the last attempt, apart from exact ones that would have taken too long."""
+        return [attempt for attempt in self._attempts if attempt.outcome != "too slow"][-1]
+
     def _further(self) -> Prediction | None:
         """Return the same bound with more alternatives, if there are more and there is time for them."""
-        last = self._attempts[-1]
+        last = self._last()
         same = [attempt for attempt in self._attempts if attempt.bound == last.bound and not attempt.quick]
         if not same or last.alternatives <= 1 or (len(same) > 1 and last.alternatives == same[-2].alternatives):
             return None

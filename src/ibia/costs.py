@@ -28,7 +28,7 @@ _ENTRIES_PER_BIT = 1.2
 _CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in its further sweeps.
-_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 2.5, 40.0, 25.0
+_EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 3.0, 40.0, 25.0
 # In an exact run an entry is also added to a message for each child of its clique.
 _CHILD_PASSES = 0.2
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
