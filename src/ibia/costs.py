@@ -43,7 +43,7 @@ _COPIES, _KEPT_COPIES = 1.25, 2.0
 WORK, FEWEST, _MOST = 2.0**23, 2, 18
 AVERAGED, _FINISHED = 2.0**27, 0.4
 # Handling a clique of a step, there and back, takes about as long as working on so many table entries.
-_CLIQUE_ENTRIES = 2.0**13
+_CLIQUE_ENTRIES = 2.0**12
 # Handling a clique once takes as long as this many multiplications and sums, and a slice takes so many handlings for
 # each clique, and in all.
 _ENTRIES_PER_CLIQUE = 700.0
