@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ibia.errors import IbiaError, InputError, RangeError, UnavailableError, ZeroProbabilityError
-from ibia.formats import read, read_evidence, write
+from ibia.formats import read, read_evidence, read_observations, write
 from ibia.model import Factor, Model, Variable
+from ibia.observations import observe
 
 if TYPE_CHECKING:
     from ibia.pipeline import infer
@@ -26,8 +27,10 @@ __all__ = [
     "Variable",
     "ZeroProbabilityError",
     "infer",
+    "observe",
     "read",
     "read_evidence",
+    "read_observations",
     "write",
 ]
 __version__ = "0.1.0"

@@ -65,8 +65,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file: UAI or Ergo, also .gz or .xz.")]
-EvidenceOption = Annotated[str | None, typer.Option(metavar="FILE", help="Evidence file (UAI).")]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Model file: UAI, BIF, Ergo, XMLBIF or XDSL (NET or DSL with pyAgrum), also .gz or .xz."
+    ),
+]
+EvidenceOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help='Evidence file: UAI, or JSON like {"smoke": "yes", "fever": [0.2, 0.8]}.'),
+]
+ObserveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--observe",
+        "-E",
+        metavar="NAME=STATE",
+        help="Observe a variable, or give a likelihood for each state (fever=0.2,0.8). Repeatable.",
+    ),
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")]
 
 
@@ -90,6 +107,10 @@ def _infer(
     context: typer.Context,
     model: ModelArgument,
     evidence: EvidenceOption = None,
+    observe: ObserveOption = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME,...", help="Show these variables, with all their states.")
+    ] = None,
     bound: Annotated[
         float | None,
         typer.Option(
@@ -148,7 +169,8 @@ def _infer(
 
     control = Control()
     with _Watch(control, context.obj, limits[0]) as watch:
-        loaded, observed = _load(model, evidence)
+        loaded, observed = _load(model, evidence, observe)
+        shown = None if show is None else _shown(loaded, show)
         _compile_first()
 
         import ibia
@@ -164,16 +186,24 @@ def _infer(
     if not quiet:
         console = _console()
         console.print(_summary(result, Path(model).name))
-        _show_marginals(console, result)
+        if shown is None:
+            _show_marginals(console, result)
+        else:
+            console.print(_marginal_table(result, shown, result.model.layout.states.size))
     if failures:
         raise ibia.InputError(" ".join(failures))
 
 
 @app.command("info")
-def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: JsonOption = None) -> None:
+def _info(
+    model: ModelArgument,
+    evidence: EvidenceOption = None,
+    observe: ObserveOption = None,
+    json_file: JsonOption = None,
+) -> None:
     """Show the size of a model, and the cheapest bound that would be exact."""
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
-    loaded, observed = _load(model, evidence)
+    loaded, observed = _load(model, evidence, observe)
     _compile_first()
 
     from ibia.limits import size_in_words
@@ -226,6 +256,18 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     for predicted in predictions:
         table.add_row(f"predicted for bound {predicted.bound:g}", _cost_in_words(predicted))
     _console().print(table)
+
+
+@app.command("convert")
+def _convert(
+    model: ModelArgument,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="File to write: UAI or BIF by its suffix, also .gz, .xz.")],
+) -> None:
+    """Write a model in another format. UAI has no names, so these are lost there."""
+    import ibia
+
+    _check_outputs({"OUT": out}, {"the model": model})
+    ibia.write(ibia.read(model), out)
 
 
 @app.command(
@@ -417,18 +459,40 @@ def _compile_first() -> None:
         compile_kernels()
 
 
-def _load(model: str, evidence: str | None) -> tuple[Model, dict[int, int]]:
+def _load(model: str, evidence: str | None, observe: list[str] | None) -> tuple[Model, dict[int, int]]:
+    """Return the model, with a factor for each likelihood that is given, and the observed states."""
     import ibia
-    from ibia.model import check_evidence
+    from ibia.observations import parse_observation, resolve_observations
 
     loaded = ibia.read(model)
-    if evidence is None:
-        return loaded, {}
-    observed = ibia.read_evidence(evidence)
+    sources: list[dict[int, int | tuple[float, ...]]] = []
+    if evidence is not None:
+        given = ibia.read_observations(evidence)
+        with _named(evidence):
+            sources.append(resolve_observations(loaded, given))
+    for text in observe or ():
+        with _named(f"-E {text}"):
+            sources.append(resolve_observations(loaded, parse_observation(loaded, text)))
+    return ibia.observe(loaded, *sources)
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Say where bad input comes from."""
+    from ibia.errors import InputError
+
     try:
-        return loaded, check_evidence(loaded, observed)
-    except ibia.InputError as error:
-        raise ibia.InputError(f"{evidence}: {error}") from None
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def _shown(model: Model, show: str) -> list[int]:
+    """Return the numbers of the variables named in a list; names with commas are found too."""
+    if show in model.names:
+        return [model.index(show)]
+    with _named("--show"):
+        return [model.index(name.strip()) for name in show.split(",")]
 
 
 def _reduce(text: str) -> float | str:
@@ -582,9 +646,6 @@ def _attempt_in_words(attempt: Attempt) -> str:
 
 def _show_marginals(console: Console, result: Result) -> None:
     """Print a table of the marginals most worth seeing: the farthest from uniform that are not certain."""
-    import numpy as np
-    from rich import box
-    from rich.table import Table
     from rich.text import Text
 
     free = [number for number in range(len(result.marginals)) if number not in result.evidence]
@@ -597,20 +658,30 @@ def _show_marginals(console: Console, result: Result) -> None:
             f"{len(chosen)} of {len(free)} variables: the farthest from uniform that are not certain "
             f"({len(free) - len(undecided)} are). --json and --out have all."
         )
+    console.print(_marginal_table(result, chosen, _SHOWN_STATES))
+    if caption:
+        console.print(Text(f"  {caption}", style="dim"))
+
+
+def _marginal_table(result: Result, numbers: list[int], most_states: int) -> Table:
+    """Return a table of the marginals of some variables, the likeliest states where there are too many."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table(box=box.SIMPLE)
     table.add_column("variable", overflow="fold")
     table.add_column("marginal", overflow="fold")
-    for number in chosen:
+    for number in numbers:
         variable, marginal = result.model.variables[number], result.marginals[number]
         states = list(range(variable.cardinality))
-        if len(states) > _SHOWN_STATES:
-            states = np.argsort(-marginal, kind="stable")[:_SHOWN_STATES].tolist()
+        if len(states) > most_states:
+            states = np.argsort(-marginal, kind="stable")[:most_states].tolist()
         text = "   ".join(f"{variable.states[state]} {marginal[state]:.4f}" for state in states)
         left = variable.cardinality - len(states)
         table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
-    console.print(table)
-    if caption:
-        console.print(Text(f"  {caption}", style="dim"))
+    return table
 
 
 def _decided(result: Result, number: int) -> float:

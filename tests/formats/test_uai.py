@@ -128,7 +128,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a model file of a known format"):
-        read_text(tmp_path, "<bif><network>", "model.xml")
+        read_text(tmp_path, "hello <bif>", "model.xyz")
     with pytest.raises(InputError, match=r"cannot be written to .*model.bif: expected the suffix .uai"):
         formats.write(Model.from_arrays([2], []), tmp_path / "model.bif")
 

@@ -22,6 +22,7 @@ from ibia.model import MOST_STATES, Factor, FactorError, Model, Variable
 __all__ = [
     "build_model",
     "parse_cardinalities",
+    "parse_evidence",
     "parse_model",
     "parse_tables",
     "read_evidence",
@@ -190,7 +191,11 @@ def read_evidence(path: PathLike) -> dict[int, int]:
 
     The file is empty, or a count and that many pairs, or a 1 (the number of samples) and then those.
     """
-    tokens = read_tokens(path)
+    return parse_evidence(read_tokens(path))
+
+
+def parse_evidence(tokens: Tokens) -> dict[int, int]:
+    """Read evidence from the words of a UAI file."""
     if not len(tokens):
         return {}
     first = tokens.integer(0, "the number of observed variables")
