@@ -13,10 +13,13 @@ from ibia.model import Factor, Model, Variable
 from ibia.observations import observe
 
 if TYPE_CHECKING:
+    from ibia.adapters.pgmpy import IBIA, from_pgmpy
+    from ibia.adapters.pyagrum import from_pyagrum
     from ibia.pipeline import infer
     from ibia.result import Result
 
 __all__ = [
+    "IBIA",
     "Factor",
     "IbiaError",
     "InputError",
@@ -26,6 +29,8 @@ __all__ = [
     "UnavailableError",
     "Variable",
     "ZeroProbabilityError",
+    "from_pgmpy",
+    "from_pyagrum",
     "infer",
     "observe",
     "read",
@@ -36,15 +41,20 @@ __all__ = [
 __version__ = "0.1.0"
 
 
+# The engine pulls in the compiler, and adapters the engine; reading a model should not wait for them.
+_LATER = {
+    "IBIA": "ibia.adapters.pgmpy",
+    "Result": "ibia.result",
+    "from_pgmpy": "ibia.adapters.pgmpy",
+    "from_pyagrum": "ibia.adapters.pyagrum",
+    "infer": "ibia.pipeline",
+}
+
+
 def __getattr__(name: str) -> Any:
-    # The engine pulls in the compiler; reading a model should not wait for it.
-    if name == "infer":
-        from ibia.pipeline import infer
+    if name in _LATER:
+        from importlib import import_module
 
-        globals()["infer"] = infer
-        return infer
-    if name == "Result":
-        from ibia.result import Result
-
-        return Result
+        globals()[name] = getattr(import_module(_LATER[name]), name)
+        return globals()[name]
     raise AttributeError(f"module 'ibia' has no attribute {name!r}")
