@@ -14,13 +14,14 @@ from ibia.observations import observe
 
 if TYPE_CHECKING:
     from ibia.adapters.pgmpy import IBIA, from_pgmpy
-    from ibia.adapters.pyagrum import from_pyagrum
+    from ibia.adapters.pyagrum import IBIAInference, from_pyagrum
     from ibia.pipeline import infer
     from ibia.result import Result
 
 __all__ = [
     "IBIA",
     "Factor",
+    "IBIAInference",
     "IbiaError",
     "InputError",
     "Model",
@@ -44,6 +45,7 @@ __version__ = "0.1.0"
 # The engine pulls in the compiler, and adapters the engine; reading a model should not wait for them.
 _LATER = {
     "IBIA": "ibia.adapters.pgmpy",
+    "IBIAInference": "ibia.adapters.pyagrum",
     "Result": "ibia.result",
     "from_pgmpy": "ibia.adapters.pgmpy",
     "from_pyagrum": "ibia.adapters.pyagrum",
