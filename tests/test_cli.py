@@ -21,6 +21,7 @@ import ibia
 from ibia import cli, examples
 from ibia.formats import read_marginals, read_partition, write_evidence
 from ibia.limits import resident_memory
+from ibia.process import _is_delicate
 
 CONTRACT = {
     "log10_z",
@@ -610,12 +611,12 @@ def test_a_model_that_takes_too_long_to_read_is_out_of_time(complains, student_f
 def test_loading_is_not_interrupted_and_everything_else_is():
     namespace = {"__name__": "numba.core.something", "sys": sys}
     exec("def call(function): return function()\ndef here(): return sys._getframe()", namespace)
-    assert cli._is_delicate(namespace["here"]())
-    assert namespace["call"](lambda: cli._is_delicate(sys._getframe()))
+    assert _is_delicate(namespace["here"]())
+    assert namespace["call"](lambda: _is_delicate(sys._getframe()))
     namespace["__name__"] = "ibia.tables.threads"
-    assert cli._is_delicate(namespace["here"]())
-    assert not cli._is_delicate(sys._getframe())
-    assert not cli._is_delicate(None)
+    assert _is_delicate(namespace["here"]())
+    assert not _is_delicate(sys._getframe())
+    assert not _is_delicate(None)
 
 
 def test_no_answer_in_time_is_a_sentence_and_a_code(complains, hard_file, tmp_path):

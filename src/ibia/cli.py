@@ -1,8 +1,7 @@
 """The command ``ibia``: reads files, calls the package, writes and shows the answer.
 
-Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code: 1 bad
-input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of this program, 5 out of time, 130
-interrupted, 143 terminated. A run that is stopped after its first answer writes the best one and ends with 0.
+Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code
+(``process.py``). A run that is stopped after its first answer writes the best one and ends with 0.
 """
 
 from __future__ import annotations
@@ -10,31 +9,27 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ibia.control import Control
     from ibia.model import Model
     from ibia.predict import Prediction
     from ibia.result import Attempt, Result
 
 __all__ = ["app", "main"]
-
-BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
 # What the parser raises for a command line it cannot read; newer versions of typer do not export it by name.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
@@ -44,17 +39,8 @@ _CERTAIN = 1.0 - 1e-9
 _SHOWN_VARIABLES = 20
 _SHOWN_STATES = 6
 
-# Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
-_WRITING, _WRITING_STATE = 0.1, 5e-6
-# A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
-_PATIENCE, _RETRY = 0.1, 0.02
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.tables.memory", "ibia.tables.threads"})
-_STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
-# Compiling everything takes about this many seconds.
-_COMPILING = 15
-
 app = typer.Typer(
     name="ibia",
     help="Marginals and partition functions of discrete graphical models that are too big for exact methods.",
@@ -168,10 +154,10 @@ def _infer(
     from ibia.control import Control
 
     control = Control()
-    with _Watch(control, context.obj, limits[0]) as watch:
+    with Watch(control, context.obj, limits[0]) as watch:
         loaded, observed = _load(model, evidence, observe)
         shown = None if show is None else _shown(loaded, show)
-        _compile_first()
+        compile_first()
 
         import ibia
 
@@ -204,7 +190,7 @@ def _info(
     """Show the size of a model, and the cheapest bound that would be exact."""
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
     loaded, observed = _load(model, evidence, observe)
-    _compile_first()
+    compile_first()
 
     from ibia.limits import size_in_words
     from ibia.predict import MOST_BITS, Predictor, measure_speed
@@ -292,69 +278,16 @@ def _demo() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
-    from ibia.limits import process_start
+    run_command(_run, arguments)
 
-    # The clock of a time limit starts with the process, where the process is ours.
-    started = process_start() if arguments is None else time.monotonic()
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character should cost the character, not the answer.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-    if arguments is not None:
-        sys.exit(_run(arguments, started))
-    code = _run(sys.argv[1:], started)
+
+def _run(arguments: list[str], started: float) -> Any:
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        # Nobody listens any more.
-        code = code or BAD_INPUT
-    # Tidying up takes the interpreter tenths of a second, and the clock of a time limit runs until the process is gone.
-    os._exit(code)
-
-
-def _run(arguments: list[str], started: float) -> int:
-    from ibia.control import Stopped
-    from ibia.errors import IbiaError
-
-    try:
-        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
+        return typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
     except _UsageProblem as problem:
-        return _complain(problem.format_message(), BAD_USAGE)
-    except MemoryError:
-        return _complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
-    except _Terminated:
-        return _complain("Terminated before there was an answer.", TERMINATED)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except Stopped as stopped:
-        sentence = str(stopped)
-        return _complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return _complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
-    except (IbiaError, UnicodeError) as error:
-        return _complain(str(error), BAD_INPUT)
-    except Exception as error:
-        if os.environ.get("IBIA_TRACEBACK"):
-            raise
-        return _complain(
-            f"This should not have happened ({type(error).__name__}: {error}); please report it, with what "
-            f"IBIA_TRACEBACK=1 shows.",
-            DEFECT,
-        )
-    if code == INTERRUPTED:
-        return _complain("Interrupted.", INTERRUPTED)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
-    return code
-
-
-class _Terminated(Exception):
-    """Somebody asked the process to end."""
+        return complain(problem.format_message(), BAD_USAGE)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | None, float | None]:
@@ -364,99 +297,6 @@ def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | N
     seconds = environment_time(os.environ) if time_limit is None else parse_time(time_limit)
     size = environment_memory(os.environ) if memory_limit is None else parse_size(memory_limit)
     return seconds, size
-
-
-class _Watch:
-    """Lets signals end a run with the best answer so far, and a clock that runs out as well.
-
-    The engine looks at the clock itself; the alarm is for what it does not watch over, like the reading of the model.
-    """
-
-    def __init__(self, control: Control, started: float, limit: float | None) -> None:
-        self.reading = True
-        self._control = control
-        self._started = started
-        self._limit = limit
-        self._received = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Watch:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-            self._before[number] = signal.signal(number, self._receive)
-        if self._limit is not None:
-            self._set_alarm(self._started + self._limit - time.monotonic())
-        return self
-
-    def _set_alarm(self, seconds: float) -> None:
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + _PATIENCE)
-
-    def time_left(self, states: int) -> float:
-        """Return the seconds there are for inference, and set the alarm for then: the answer has to be written too.
-
-        Parameters
-        ----------
-        states
-            How many probabilities there will be to write.
-        """
-        from ibia.control import Stopped
-
-        assert self._limit is not None
-        writing = min(_WRITING + _WRITING_STATE * states, 0.5 * self._limit)
-        left = self._started + self._limit - writing - time.monotonic()
-        if left <= 0.0:
-            raise Stopped(_STILL_READING)
-        self._set_alarm(left)
-        return left
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        from ibia.control import Stopped
-
-        self._received = self._received or number
-        if _is_delicate(frame):
-            self._control.stopping = True
-            signal.setitimer(signal.ITIMER_REAL, _RETRY)
-            return
-        self._control.stop()
-        if self.reading:
-            raise Stopped(_STILL_READING)
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        from ibia.control import Stopped
-
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if kind is not None and issubclass(kind, Stopped):
-            if self._received == signal.SIGTERM:
-                raise _Terminated from None
-            if self._received == signal.SIGINT:
-                raise KeyboardInterrupt from None
-
-
-def _is_delicate(frame: FrameType | None) -> bool:
-    """Tell whether this is no place to be interrupted, so that waiting a little is better.
-
-    Half a module or half a compiled function would stay; other threads would go on with tables that are gone.
-    """
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name in _DELICATE or name.partition(".")[0] in _DELICATE:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _compile_first() -> None:
-    """Compile everything now, and say so, if this is the first run."""
-    from ibia.compiled import compile_kernels, kernels_compiled
-
-    if not kernels_compiled():
-        print(
-            f"ibia: compiling the numeric kernels, once; this takes about {_COMPILING} seconds.",
-            file=sys.stderr,
-            flush=True,
-        )
-        compile_kernels()
 
 
 def _load(model: str, evidence: str | None, observe: list[str] | None) -> tuple[Model, dict[int, int]]:
