@@ -7,7 +7,6 @@ Thin: no inference, no file formats, no numbers of its own. What goes wrong beco
 from __future__ import annotations
 
 import json
-import math
 import os
 import stat
 import sys
@@ -34,8 +33,6 @@ __all__ = ["app", "main"]
 # What the parser raises for a command line it cannot read; newer versions of typer do not export it by name.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
 
-# A marginal whose largest probability is this near to one says nothing more.
-_CERTAIN = 1.0 - 1e-9
 _SHOWN_VARIABLES = 20
 _SHOWN_STATES = 6
 
@@ -488,15 +485,15 @@ def _show_marginals(console: Console, result: Result) -> None:
     """Print a table of the marginals most worth seeing: the farthest from uniform that are not certain."""
     from rich.text import Text
 
-    free = [number for number in range(len(result.marginals)) if number not in result.evidence]
-    chosen = free
-    caption = "" if len(free) == len(result.marginals) else "Observed variables are not shown."
-    if len(free) > _SHOWN_VARIABLES:
-        undecided = [number for number in free if result.marginals[number].max() < _CERTAIN]
-        chosen = sorted(sorted(undecided, key=lambda number: _decided(result, number))[-_SHOWN_VARIABLES:])
+    from ibia.compare import undecided, worth_seeing
+
+    free = len(result.marginals) - len(result.evidence)
+    chosen = worth_seeing(result, _SHOWN_VARIABLES)
+    caption = "Observed variables are not shown." if result.evidence else ""
+    if free > _SHOWN_VARIABLES:
         caption = (
-            f"{len(chosen)} of {len(free)} variables: the farthest from uniform that are not certain "
-            f"({len(free) - len(undecided)} are). --json and --out have all."
+            f"{len(chosen)} of {free} variables: the farthest from uniform that are not certain "
+            f"({free - len(undecided(result))} are). --json and --out have all."
         )
     console.print(_marginal_table(result, chosen, _SHOWN_STATES))
     if caption:
@@ -522,13 +519,6 @@ def _marginal_table(result: Result, numbers: list[int], most_states: int) -> Tab
         left = variable.cardinality - len(states)
         table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
     return table
-
-
-def _decided(result: Result, number: int) -> float:
-    """Return how far a marginal is from uniform: what its entropy lacks to the largest possible one, from 0 to 1."""
-    values: list[float] = result.marginals[number].tolist()
-    entropy = -math.fsum(value * math.log(value) for value in values if value > 0)
-    return 1.0 - entropy / math.log(len(values))
 
 
 if __name__ == "__main__":

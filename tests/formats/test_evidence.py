@@ -36,6 +36,7 @@ def test_files_of_both_kinds(tmp_path, text, expected):
         ('{"a": {"x": 1}}', "the variable a is given"),
         ('{"a": "x", "a": "y"}', "the variable a is given two different values"),
         ('{"a": ' + "[" * 100000, "not a JSON file as expected"),
+        ('{"a": ' + "9" * 5000 + "}", "not a JSON file as expected"),
         ('["a"]', "expected a whole number"),
     ],
 )

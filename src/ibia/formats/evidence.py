@@ -28,7 +28,10 @@ def read_observations(path: PathLike) -> dict[str | int, Observation]:
         return json.loads(data, object_pairs_hook=lambda pairs: _object(path, pairs))  # type: ignore[no-any-return]
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: this is not JSON; {_lowered(error.msg)}.") from None
-    except (UnicodeDecodeError, RecursionError):
+    except InputError:
+        raise
+    except (ValueError, RecursionError):
+        # Bytes that are no text, a number of thousands of digits, brackets within thousands of brackets.
         raise InputError(f"{path} is not a JSON file as expected.") from None
 
 
