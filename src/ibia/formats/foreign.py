@@ -6,7 +6,6 @@ pyAgrum keeps single precision of their numbers. This module must not know about
 from __future__ import annotations
 
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,8 @@ def _parse(path: PathLike, data: bytes, name: str) -> Model:
         gum = require("pyagrum", "pyAgrum", "formats")
     except UnavailableError as error:
         raise UnavailableError(f"{path} takes pyAgrum to read: {error}") from None
+    import tempfile
+
     from ibia.adapters.pyagrum import from_pyagrum
 
     with tempfile.TemporaryDirectory(prefix="ibia-") as folder:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
-from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +16,9 @@ from numpy.typing import NDArray
 from ibia.errors import InputError
 from ibia.formats.text import PathLike
 from ibia.model import Factor, Model, Variable
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 __all__ = ["parse_model"]
 
@@ -33,6 +34,9 @@ class _Node(NamedTuple):
 
 def parse_model(path: PathLike, data: bytes) -> Model:
     """Read a Bayesian network from the text of an XML file."""
+    # Other formats should not wait for it.
+    from xml.etree import ElementTree
+
     try:
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, LookupError, ValueError) as error:
