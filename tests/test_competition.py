@@ -22,15 +22,17 @@ LIMITS = ("INF_TIME", "UAI_TIME", "INF_MEMORY", "UAI_MEMORY")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A working folder with a small and a hard model in another one, and no limits."""
+    """A working folder with models in another one, some small, some hard, and no limits."""
     for name in LIMITS:
         monkeypatch.delenv(name, raising=False)
     files = tmp_path / "files"
     files.mkdir()
     ibia.write(examples.student(), files / "student.uai")
-    ibia.write(examples.grid(30, 30, seed=1), files / "grid.uai")
+    ibia.write(examples.grid(18, 18, seed=1), files / "grid.uai")
+    ibia.write(examples.grid(40, 40, seed=1), files / "large.uai")
     write_evidence(files / "student.uai.evid", {3: 1})
     write_evidence(files / "grid.uai.evid", {0: 1})
+    write_evidence(files / "large.uai.evid", {0: 1})
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -51,9 +53,9 @@ def arguments(folder, name, task):
     return [folder / f"{name}.uai", folder / f"{name}.uai.evid", folder / "no query", task]
 
 
-def start(folder, task, **limits):
-    """Start the solver on the hard model in a process of its own."""
-    command = [sys.executable, "-m", "ibia.competition", *map(str, arguments(folder, "grid", task))]
+def start(folder, name, task, **limits):
+    """Start the solver in a process of its own."""
+    command = [sys.executable, "-m", "ibia.competition", *map(str, arguments(folder, name, task))]
     # The working folder is another one, so a relative path to the package would lead nowhere.
     here = {"PYTHONPATH": str(Path(ibia.__file__).parents[1])}
     return subprocess.Popen(command, env={**os.environ, **here, **limits}, stderr=subprocess.PIPE, text=True)
@@ -85,7 +87,8 @@ def test_answers_are_in_the_working_folder(folder, run, tmp_path):
 def test_better_answers_are_added_within_the_limits(folder, tmp_path, names):
     path = tmp_path / "work" / "grid.uai.MAR"
     began = time.monotonic()
-    process = start(folder, "MAR", **dict(zip(names, ("8", "1"), strict=True)))
+    # Enough for an exact answer, unless the machine is very busy.
+    process = start(folder, "grid", "MAR", **dict(zip(names, ("30", "1"), strict=True)))
     wait_for(path, process)
     seen = set()
     while process.poll() is None:
@@ -93,11 +96,11 @@ def test_better_answers_are_added_within_the_limits(folder, tmp_path, names):
         text = path.read_text()
         assert text.endswith("\n")
         marginals = read_marginals(path)
-        assert len(marginals) == 900
+        assert len(marginals) == 324
         seen.add(text)
         time.sleep(0.05)
     assert process.returncode == 0, process.stderr.read()
-    assert time.monotonic() - began < 12
+    assert time.monotonic() - began < 35
     solutions = path.read_text().removeprefix("MAR\n").split("-BEGIN-\n")
     assert len(solutions) == len(set(solutions))
     for earlier in seen:
@@ -127,14 +130,14 @@ def test_better_answers_follow_a_line_of_their_own(folder, run, tmp_path, monkey
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_the_best_answer(folder, tmp_path, number):
-    path = tmp_path / "work" / "grid.uai.PR"
-    process = start(folder, "PR", INF_TIME="300")
+    path = tmp_path / "work" / "large.uai.PR"
+    process = start(folder, "large", "PR", INF_TIME="300")
     wait_for(path, process)
     process.send_signal(number)
     assert process.wait(timeout=20) == 0, process.stderr.read()
     assert np.isfinite(read_partition(path))
     assert path.read_text().startswith("PR\n")
-    assert os.listdir(path.parent) == ["grid.uai.PR"]
+    assert os.listdir(path.parent) == ["large.uai.PR"]
 
 
 def test_an_old_answer_is_not_taken_for_a_new_one(folder, run, tmp_path):

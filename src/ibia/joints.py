@@ -1,7 +1,8 @@
 """Joint distributions of a few variables, by the chain rule: P(a, b, c) = P(a) P(b | a) P(c | a, b).
 
-Each conditional is a run with more evidence, so the answer is exact where the runs are, and an estimate is made of
-marginals only, which are more accurate than log Z. Branches of probability zero are left out.
+Each conditional is a run with more evidence, so the answer is exact where the runs are, and agrees with the marginal of
+the variable that comes first. Weighting runs by log Z instead is no more accurate where they are not exact. Branches of
+probability zero are left out.
 """
 
 from __future__ import annotations
