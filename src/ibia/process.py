@@ -97,6 +97,7 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
 
 
 def complain(message: str, code: int) -> int:
+    """Say what is wrong on standard error, in one line; return the exit code."""
     print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
     return code
 
