@@ -41,6 +41,7 @@ class Machine:
 
     alternatives: int = 1
     tried: int = 0
+    reported: list[Result] = field(default_factory=list)
 
     sliced: float = 0.0
     slow_slices: float = 0.0
@@ -110,7 +111,8 @@ class Machine:
         goal = Goal(bound, time_limit, memory_limit, self.now)
         self.control.memory = goal.memory
         self.control.deadline = math.inf if time_limit is None else self.now + time_limit
-        return Search(self.answer, self, goal, self.control).run()  # type: ignore[arg-type]
+        search = Search(self.answer, self, goal, self.control, self.reported.append)  # type: ignore[arg-type]
+        return search.run()
 
 
 @pytest.fixture
@@ -332,3 +334,26 @@ def test_slices_that_turn_out_too_slow_are_not_tried_again(machine) -> None:
     # The rest of the time goes to what memory allows.
     assert result.bound == 20.0
     assert "would have taken too long" in result.bound_reason
+
+
+def test_each_better_answer_is_reported_and_no_other(machine):
+    made = machine(off=3.0)
+    result = made.search(None, 60.0)
+    answered = [attempt for attempt in result.attempts if attempt.outcome == "answered"]
+    errors = [answer.error.typical for answer in made.reported]
+    assert 2 <= len(errors) < len(answered)
+    assert errors == sorted(errors, reverse=True)
+    assert made.reported[-1].bound == result.bound
+
+
+def test_an_answer_at_a_bound_is_reported_once():
+    reported = []
+    result = infer(examples.student(), bound=20, improved=reported.append)
+    assert [answer.log_z for answer in reported] == [result.log_z]
+
+
+def test_a_stop_while_an_answer_is_reported_does_not_lose_it():
+    control = Control()
+    result = infer(examples.grid(24, 24), time_limit=60, control=control, improved=lambda answer: control.stop())
+    assert [attempt.outcome for attempt in result.attempts] == ["answered"]
+    assert result.seconds < 30

@@ -21,6 +21,7 @@ import ibia
 from ibia import cli, examples
 from ibia.formats import read_marginals, read_partition, write_evidence
 from ibia.limits import resident_memory
+from ibia.process import _is_delicate
 
 CONTRACT = {
     "log10_z",
@@ -613,12 +614,12 @@ def test_a_model_that_takes_too_long_to_read_is_out_of_time(complains, student_f
 def test_loading_is_not_interrupted_and_everything_else_is():
     namespace = {"__name__": "numba.core.something", "sys": sys}
     exec("def call(function): return function()\ndef here(): return sys._getframe()", namespace)
-    assert cli._is_delicate(namespace["here"]())
-    assert namespace["call"](lambda: cli._is_delicate(sys._getframe()))
+    assert _is_delicate(namespace["here"]())
+    assert namespace["call"](lambda: _is_delicate(sys._getframe()))
     namespace["__name__"] = "ibia.tables.threads"
-    assert cli._is_delicate(namespace["here"]())
-    assert not cli._is_delicate(sys._getframe())
-    assert not cli._is_delicate(None)
+    assert _is_delicate(namespace["here"]())
+    assert not _is_delicate(sys._getframe())
+    assert not _is_delicate(None)
 
 
 def test_no_answer_in_time_is_a_sentence_and_a_code(complains, hard_file, tmp_path):
@@ -705,3 +706,75 @@ def test_a_signal_before_any_answer_ends_the_process_with_a_sentence(hard_file, 
     assert started.returncode == 143
     assert not out.exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == []
+
+
+# Names: BIF files, observations, conversions
+
+
+@pytest.fixture
+def student_bif(tmp_path):
+    path = tmp_path / "student.bif"
+    ibia.write(examples.student(), path)
+    return path
+
+
+def test_observations_by_name(run, student_bif, tmp_path):
+    (tmp_path / "seen.json").write_text('{"test": "passed", "letter": [0.3, 0.9]}')
+    arguments = ("infer", student_bif, "--bound", 20, "--json", tmp_path / "a.json")
+    model, evidence = ibia.observe(examples.student(), {"test": "passed", "letter": [0.3, 0.9], "difficulty": "hard"})
+    expected = ibia.infer(model, evidence, bound=20)
+    for given in (
+        ["-E", "test=passed", "-E", "letter=0.3,0.9", "--observe", "difficulty=hard"],
+        ["--evidence", tmp_path / "seen.json", "-E", "difficulty=1"],
+        ["--evidence", tmp_path / "seen.json", "-E", "difficulty=hard", "-E", "test=passed"],
+    ):
+        code, _, complaint = run(*arguments, *given)
+        assert (code, complaint) == (0, "")
+        answer = json.loads((tmp_path / "a.json").read_text())
+        assert answer["log_z"] == expected.log_z
+        assert answer["marginals"]["talent"] == expected["talent"].tolist()
+
+
+def test_only_the_variables_asked_for_are_shown(run, student_bif):
+    code, output, _ = run("infer", student_bif, "--bound", 20, "-E", "test=passed", "--show", "grade, test")
+    assert code == 0
+    assert "grade" in output
+    assert re.search(r"test +failed 0.0000 +passed 1.0000", output)
+    assert "talent" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-E", "test=maybe"], "-E test=maybe: Variable test has no state 'maybe'; its states are failed, passed."),
+        (["-E", "exam=1"], "-E exam=1: There is no variable named 'exam'"),
+        (["-E", "test"], "-E test: expected VARIABLE=STATE"),
+        (["-E", "grade=0.5,0.5"], "-E grade=0.5,0.5: The likelihood of variable grade has 2 numbers"),
+        (["-E", "test=passed", "-E", "test=failed"], "Variable test is observed in two ways, as passed and as failed."),
+        (["--show", "grade,exam"], "--show: There is no variable named 'exam'"),
+        (["--evidence", "seen.json"], "seen.json: Variable test has no state 'maybe'"),
+    ],
+)
+def test_bad_observations(complains, student_bif, tmp_path, monkeypatch, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "seen.json").write_text('{"test": "maybe"}')
+    code, sentence = complains("infer", student_bif, *arguments)
+    assert code == 1
+    assert words in sentence
+
+
+def test_convert(run, complains, student_bif, tmp_path):
+    code, output, complaint = run("convert", student_bif, tmp_path / "again.bif.gz")
+    assert (code, output, complaint) == (0, "", "")
+    assert ibia.read(tmp_path / "again.bif.gz") == examples.student()
+    code, _, _ = run("convert", student_bif, tmp_path / "student.uai")
+    assert code == 0
+    assert ibia.read(tmp_path / "student.uai").factors == examples.student().factors
+    assert complains("convert", student_bif, tmp_path / "student.erg")[1].endswith("also with .gz or .xz.\n")
+    assert "would overwrite the model" in complains("convert", student_bif, student_bif)[1]
+
+
+def test_the_help_names_the_formats(run):
+    _, output, _ = run("infer", "--help")
+    assert "BIF" in output
+    assert "JSON" in output

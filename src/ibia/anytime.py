@@ -85,9 +85,19 @@ class Search:
         it has to give up.
     control
         Its deadline and its memory are those of the goal.
+    improved
+        Called with each answer that is the best so far.
     """
 
-    def __init__(self, answer: Answer, predictor: Predictor, goal: Goal, control: Control) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        predictor: Predictor,
+        goal: Goal,
+        control: Control,
+        improved: Callable[[Result], None] | None = None,
+    ) -> None:
+        self._improved = improved
         self._answer = answer
         self._predictor = predictor
         self._goal = goal
@@ -148,6 +158,8 @@ class Search:
             if self._best is None or more or _quality(result) <= _quality(self._best):
                 self._best = result
             outcome = "answered"
+            if self._improved is not None and self._best is result:
+                self._improved(result)
         except MemoryError:
             outcome = "out of memory"
         except TooSlow:

@@ -1,60 +1,43 @@
 """The command ``ibia``: reads files, calls the package, writes and shows the answer.
 
-Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code: 1 bad
-input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of this program, 5 out of time, 130
-interrupted, 143 terminated. A run that is stopped after its first answer writes the best one and ends with 0.
+Thin: no inference, no file formats, no numbers of its own. What goes wrong becomes one sentence and an exit code
+(``process.py``). A run that is stopped after its first answer writes the best one and ends with 0.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
-import signal
 import stat
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
+
+from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from ibia.control import Control
     from ibia.model import Model
     from ibia.predict import Prediction
     from ibia.result import Attempt, Result
 
 __all__ = ["app", "main"]
 
-BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
-
 # What the parser raises for a command line it cannot read; newer versions of typer do not export it by name.
 _UsageProblem: Any = typer.BadParameter.__mro__[2]
 
-# A marginal whose largest probability is this near to one says nothing more.
-_CERTAIN = 1.0 - 1e-9
 _SHOWN_VARIABLES = 20
 _SHOWN_STATES = 6
 
-# Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
-_WRITING, _WRITING_STATE = 0.1, 5e-6
-# A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
-_PATIENCE, _RETRY = 0.1, 0.02
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.tables.memory", "ibia.tables.threads"})
-_STILL_READING = "no answer within the time limit; the model was still being read"
 # `ibia info` predicts for these bounds, as far as they are below the exact one.
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
-# Compiling everything takes about this many seconds.
-_COMPILING = 15
-
 app = typer.Typer(
     name="ibia",
     help="Marginals and partition functions of discrete graphical models that are too big for exact methods.",
@@ -65,8 +48,25 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file: UAI or Ergo, also .gz or .xz.")]
-EvidenceOption = Annotated[str | None, typer.Option(metavar="FILE", help="Evidence file (UAI).")]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="Model file: UAI, BIF, Ergo, XMLBIF or XDSL (NET or DSL with pyAgrum), also .gz or .xz."
+    ),
+]
+EvidenceOption = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help='Evidence file: UAI, or JSON like {"smoke": "yes", "fever": [0.2, 0.8]}.'),
+]
+ObserveOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--observe",
+        "-E",
+        metavar="NAME=STATE",
+        help="Observe a variable, or give a likelihood for each state (fever=0.2,0.8). Repeatable.",
+    ),
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")]
 
 
@@ -90,6 +90,10 @@ def _infer(
     context: typer.Context,
     model: ModelArgument,
     evidence: EvidenceOption = None,
+    observe: ObserveOption = None,
+    show: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME,...", help="Show these variables, with all their states.")
+    ] = None,
     bound: Annotated[
         float | None,
         typer.Option(
@@ -154,9 +158,10 @@ def _infer(
     from ibia.control import Control
 
     control = Control()
-    with _Watch(control, context.obj, limits[0]) as watch:
-        loaded, observed = _load(model, evidence)
-        _compile_first()
+    with Watch(control, context.obj, limits[0]) as watch:
+        loaded, observed = _load(model, evidence, observe)
+        shown = None if show is None else _shown(loaded, show)
+        compile_first()
 
         import ibia
 
@@ -171,17 +176,25 @@ def _infer(
     if not quiet:
         console = _console()
         console.print(_summary(result, Path(model).name))
-        _show_marginals(console, result)
+        if shown is None:
+            _show_marginals(console, result)
+        else:
+            console.print(_marginal_table(result, shown, result.model.layout.states.size))
     if failures:
         raise ibia.InputError(" ".join(failures))
 
 
 @app.command("info")
-def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: JsonOption = None) -> None:
+def _info(
+    model: ModelArgument,
+    evidence: EvidenceOption = None,
+    observe: ObserveOption = None,
+    json_file: JsonOption = None,
+) -> None:
     """Show the size of a model, and the cheapest bound that would be exact."""
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
-    loaded, observed = _load(model, evidence)
-    _compile_first()
+    loaded, observed = _load(model, evidence, observe)
+    compile_first()
 
     from ibia.costs import MOST_BITS
     from ibia.limits import size_in_words
@@ -236,6 +249,18 @@ def _info(model: ModelArgument, evidence: EvidenceOption = None, json_file: Json
     _console().print(table)
 
 
+@app.command("convert")
+def _convert(
+    model: ModelArgument,
+    out: Annotated[str, typer.Argument(metavar="OUT", help="File to write: UAI or BIF by its suffix, also .gz, .xz.")],
+) -> None:
+    """Write a model in another format. UAI has no names, so these are lost there."""
+    import ibia
+
+    _check_outputs({"OUT": out}, {"the model": model})
+    ibia.write(ibia.read(model), out)
+
+
 @app.command(
     "bench",
     add_help_option=False,
@@ -258,69 +283,16 @@ def _demo() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and end the process with its exit code."""
-    from ibia.limits import process_start
+    run_command(_run, arguments)
 
-    # The clock of a time limit starts with the process, where the process is ours.
-    started = process_start() if arguments is None else time.monotonic()
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character should cost the character, not the answer.
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")
-    if arguments is not None:
-        sys.exit(_run(arguments, started))
-    code = _run(sys.argv[1:], started)
+
+def _run(arguments: list[str], started: float) -> Any:
     try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        # Nobody listens any more.
-        code = code or BAD_INPUT
-    # Tidying up takes the interpreter tenths of a second, and the clock of a time limit runs until the process is gone.
-    os._exit(code)
-
-
-def _run(arguments: list[str], started: float) -> int:
-    from ibia.control import Stopped
-    from ibia.errors import IbiaError
-
-    try:
-        code = typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
+        return typer.main.get_command(app).main(arguments, prog_name="ibia", standalone_mode=False, obj=started)
     except _UsageProblem as problem:
-        return _complain(problem.format_message(), BAD_USAGE)
-    except MemoryError:
-        return _complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
-    except _Terminated:
-        return _complain("Terminated before there was an answer.", TERMINATED)
-    except (KeyboardInterrupt, typer.Abort):
-        code = INTERRUPTED
-    except Stopped as stopped:
-        sentence = str(stopped)
-        return _complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        return _complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
-    except (IbiaError, UnicodeError) as error:
-        return _complain(str(error), BAD_INPUT)
-    except Exception as error:
-        if os.environ.get("IBIA_TRACEBACK"):
-            raise
-        return _complain(
-            f"This should not have happened ({type(error).__name__}: {error}); please report it, with what "
-            f"IBIA_TRACEBACK=1 shows.",
-            DEFECT,
-        )
-    if code == INTERRUPTED:
-        return _complain("Interrupted.", INTERRUPTED)
-    return code if isinstance(code, int) else 0
-
-
-def _complain(message: str, code: int) -> int:
-    print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
-    return code
-
-
-class _Terminated(Exception):
-    """Somebody asked the process to end."""
+        return complain(problem.format_message(), BAD_USAGE)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
 
 
 def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | None, float | None]:
@@ -332,111 +304,40 @@ def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | N
     return seconds, size
 
 
-class _Watch:
-    """Lets signals end a run with the best answer so far, and a clock that runs out as well.
-
-    The engine looks at the clock itself; the alarm is for what it does not watch over, like the reading of the model.
-    """
-
-    def __init__(self, control: Control, started: float, limit: float | None) -> None:
-        self.reading = True
-        self._control = control
-        self._started = started
-        self._limit = limit
-        self._received = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> _Watch:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
-            self._before[number] = signal.signal(number, self._receive)
-        if self._limit is not None:
-            self._set_alarm(self._started + self._limit - time.monotonic())
-        return self
-
-    def _set_alarm(self, seconds: float) -> None:
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + _PATIENCE)
-
-    def time_left(self, states: int) -> float:
-        """Return the seconds there are for inference, and set the alarm for then: the answer has to be written too.
-
-        Parameters
-        ----------
-        states
-            How many probabilities there will be to write.
-        """
-        from ibia.control import Stopped
-
-        assert self._limit is not None
-        writing = min(_WRITING + _WRITING_STATE * states, 0.5 * self._limit)
-        left = self._started + self._limit - writing - time.monotonic()
-        if left <= 0.0:
-            raise Stopped(_STILL_READING)
-        self._set_alarm(left)
-        return left
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        from ibia.control import Stopped
-
-        self._received = self._received or number
-        if _is_delicate(frame):
-            self._control.stopping = True
-            signal.setitimer(signal.ITIMER_REAL, _RETRY)
-            return
-        self._control.stop()
-        if self.reading:
-            raise Stopped(_STILL_READING)
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        from ibia.control import Stopped
-
-        signal.setitimer(signal.ITIMER_REAL, 0.0)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if kind is not None and issubclass(kind, Stopped):
-            if self._received == signal.SIGTERM:
-                raise _Terminated from None
-            if self._received == signal.SIGINT:
-                raise KeyboardInterrupt from None
-
-
-def _is_delicate(frame: FrameType | None) -> bool:
-    """Tell whether this is no place to be interrupted, so that waiting a little is better.
-
-    Half a module or half a compiled function would stay; other threads would go on with tables that are gone.
-    """
-    while frame is not None:
-        name = frame.f_globals.get("__name__", "")
-        if name in _DELICATE or name.partition(".")[0] in _DELICATE:
-            return True
-        frame = frame.f_back
-    return False
-
-
-def _compile_first() -> None:
-    """Compile everything now, and say so, if this is the first run."""
-    from ibia.compiled import compile_kernels, kernels_compiled
-
-    if not kernels_compiled():
-        print(
-            f"ibia: compiling the numeric kernels, once; this takes about {_COMPILING} seconds.",
-            file=sys.stderr,
-            flush=True,
-        )
-        compile_kernels()
-
-
-def _load(model: str, evidence: str | None) -> tuple[Model, dict[int, int]]:
+def _load(model: str, evidence: str | None, observe: list[str] | None) -> tuple[Model, dict[int, int]]:
+    """Return the model, with a factor for each likelihood that is given, and the observed states."""
     import ibia
-    from ibia.model import check_evidence
+    from ibia.observations import parse_observation, resolve_observations
 
     loaded = ibia.read(model)
-    if evidence is None:
-        return loaded, {}
-    observed = ibia.read_evidence(evidence)
+    sources: list[dict[int, int | tuple[float, ...]]] = []
+    if evidence is not None:
+        given = ibia.read_observations(evidence)
+        with _named(evidence):
+            sources.append(resolve_observations(loaded, given))
+    for text in observe or ():
+        with _named(f"-E {text}"):
+            sources.append(resolve_observations(loaded, parse_observation(loaded, text)))
+    return ibia.observe(loaded, *sources)
+
+
+@contextmanager
+def _named(source: str) -> Iterator[None]:
+    """Say where bad input comes from."""
+    from ibia.errors import InputError
+
     try:
-        return loaded, check_evidence(loaded, observed)
-    except ibia.InputError as error:
-        raise ibia.InputError(f"{evidence}: {error}") from None
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+
+
+def _shown(model: Model, show: str) -> list[int]:
+    """Return the numbers of the variables named in a list; names with commas are found too."""
+    if show in model.names:
+        return [model.index(show)]
+    with _named("--show"):
+        return [model.index(name.strip()) for name in show.split(",")]
 
 
 def _reduce(text: str) -> float | str:
@@ -592,42 +493,42 @@ def _attempt_in_words(attempt: Attempt) -> str:
 
 def _show_marginals(console: Console, result: Result) -> None:
     """Print a table of the marginals most worth seeing: the farthest from uniform that are not certain."""
+    from rich.text import Text
+
+    from ibia.compare import undecided, worth_seeing
+
+    free = len(result.marginals) - len(result.evidence)
+    chosen = worth_seeing(result, _SHOWN_VARIABLES)
+    caption = "Observed variables are not shown." if result.evidence else ""
+    if free > _SHOWN_VARIABLES:
+        caption = (
+            f"{len(chosen)} of {free} variables: the farthest from uniform that are not certain "
+            f"({free - len(undecided(result))} are). --json and --out have all."
+        )
+    console.print(_marginal_table(result, chosen, _SHOWN_STATES))
+    if caption:
+        console.print(Text(f"  {caption}", style="dim"))
+
+
+def _marginal_table(result: Result, numbers: list[int], most_states: int) -> Table:
+    """Return a table of the marginals of some variables, the likeliest states where there are too many."""
     import numpy as np
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
-    free = [number for number in range(len(result.marginals)) if number not in result.evidence]
-    chosen = free
-    caption = "" if len(free) == len(result.marginals) else "Observed variables are not shown."
-    if len(free) > _SHOWN_VARIABLES:
-        undecided = [number for number in free if result.marginals[number].max() < _CERTAIN]
-        chosen = sorted(sorted(undecided, key=lambda number: _decided(result, number))[-_SHOWN_VARIABLES:])
-        caption = (
-            f"{len(chosen)} of {len(free)} variables: the farthest from uniform that are not certain "
-            f"({len(free) - len(undecided)} are). --json and --out have all."
-        )
     table = Table(box=box.SIMPLE)
     table.add_column("variable", overflow="fold")
     table.add_column("marginal", overflow="fold")
-    for number in chosen:
+    for number in numbers:
         variable, marginal = result.model.variables[number], result.marginals[number]
         states = list(range(variable.cardinality))
-        if len(states) > _SHOWN_STATES:
-            states = np.argsort(-marginal, kind="stable")[:_SHOWN_STATES].tolist()
+        if len(states) > most_states:
+            states = np.argsort(-marginal, kind="stable")[:most_states].tolist()
         text = "   ".join(f"{variable.states[state]} {marginal[state]:.4f}" for state in states)
         left = variable.cardinality - len(states)
         table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
-    console.print(table)
-    if caption:
-        console.print(Text(f"  {caption}", style="dim"))
-
-
-def _decided(result: Result, number: int) -> float:
-    """Return how far a marginal is from uniform: what its entropy lacks to the largest possible one, from 0 to 1."""
-    values: list[float] = result.marginals[number].tolist()
-    entropy = -math.fsum(value * math.log(value) for value in values if value > 0)
-    return 1.0 - entropy / math.log(len(values))
+    return table
 
 
 if __name__ == "__main__":

@@ -114,6 +114,21 @@ class Variable:
             )
         return number
 
+    def check_likelihood(self, likelihood: ArrayLike) -> tuple[float, ...]:
+        """Return a likelihood, one number for each state, if it can be one."""
+        values = _real_array(likelihood, f"The likelihood of variable {self.name}")
+        if values.shape != (self.cardinality,):
+            raise InputError(
+                f"The likelihood of variable {self.name} has {values.size} numbers; expected one for each of its "
+                f"{self.cardinality} states ({', '.join(self.states[:8])}{', ...' if self.cardinality > 8 else ''})."
+            )
+        if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
+            raise InputError(
+                f"The likelihood of variable {self.name} is {', '.join(map(str, values[:8].tolist()))}; expected "
+                f"finite numbers that are not negative, and not all zero."
+            )
+        return tuple(map(float, values))
+
     def _hint(self, state: str) -> str:
         close = _close_matches(state, self.states[:1000])
         shown = close or list(self.states[:8])
@@ -197,13 +212,13 @@ class Factor:
         return f"Factor(scope={self.scope}, {self.values.size} values)"
 
 
-def _real_array(values: ArrayLike) -> NDArray[Any]:
+def _real_array(values: ArrayLike, what: str = "The table of a factor") -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         array = np.empty(0, dtype=object)
     if array.dtype.kind not in "biuf":
-        raise InputError("The table of a factor must be an array of real numbers.")
+        raise InputError(f"{what} must be an array of real numbers.")
     return array
 
 
@@ -341,6 +356,26 @@ class Model:
         the variable's number.
         """
         return _resolve(variable, self.names, self._numbers)
+
+    def with_likelihoods(
+        self, likelihoods: Mapping[str, ArrayLike] | Mapping[int, ArrayLike] | Mapping[str | int, ArrayLike]
+    ) -> Model:
+        """Return the model times a likelihood of each variable given (soft, or virtual, evidence).
+
+        Each is one more factor, so Z is summed with it: of a Bayesian network it becomes the probability of what
+        was seen only if the likelihood is that of what was seen; times a constant, it is times that constant. The
+        outcome is a Markov network, because a variable of a Bayesian network has one table.
+
+        Parameters
+        ----------
+        likelihoods
+            Variable, by name or number → a number for each of its states, not negative; they need not sum to one.
+        """
+        added = []
+        for key, likelihood in likelihoods.items():
+            number = self.index(key)
+            added.append(Factor((number,), np.array(self.variables[number].check_likelihood(likelihood))))
+        return Model(self.variables, (*self.factors, *added), "markov", self.name) if added else self
 
     def __repr__(self) -> str:
         name = f"{self.name!r}, " if self.name else ""

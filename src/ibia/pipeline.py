@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -77,6 +77,7 @@ def infer(
     check: bool = False,
     progress: Progress | None = None,
     control: Control | None = None,
+    improved: Callable[[Result], None] | None = None,
 ) -> Result:
     """Return the posterior marginals of all variables and log Z.
 
@@ -121,6 +122,8 @@ def infer(
         Called with what is being done, and how many factors of how many are placed.
     control
         Its `stop` ends the run from outside (a signal handler, another thread): the best answer so far is returned.
+    improved
+        Called with each answer that is better than those before; the one that is returned was among them.
 
     Raises
     ------
@@ -174,7 +177,7 @@ def infer(
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
     try:
-        result = Search(answer, predictor, goal, control).run()
+        result = Search(answer, predictor, goal, control, improved).run()
     finally:
         workers.leave()
     return replace(result, seconds=time.monotonic() - started)

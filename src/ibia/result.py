@@ -1,17 +1,23 @@
-"""The answer: marginals, log Z, what was done and how far to trust it. Knows nothing of how it was computed."""
+"""The answer: marginals, log Z, what was done and how far to trust it. Knows nothing of how it was computed.
+
+How it is shown and compared, others know (``compare.py``, ``notebook.py``, ``plots.py``).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.gauge import ErrorEstimate
 from ibia.model import Model
+
+if TYPE_CHECKING:
+    from ibia.compare import Certain, Change
 
 __all__ = ["Attempt", "Result", "StepFigures"]
 
@@ -195,6 +201,59 @@ class Result:
                 name: marginal.tolist() for name, marginal in zip(self.model.names, self.marginals, strict=True)
             },
         }
+
+    def to_pandas(self) -> Any:
+        """Return the marginals as a pandas DataFrame: a row for each state of each variable."""
+        from ibia.optional import require
+
+        variables = self.model.variables
+        sizes = self.model.cardinalities
+        return require("pandas", "pandas", "pandas").DataFrame(
+            {
+                "variable": np.repeat(np.array(self.model.names, dtype=object), sizes),
+                "state": [state for variable in variables for state in variable.states],
+                "probability": np.concatenate([*self.marginals, np.empty(0)]),
+                "observed": np.repeat([number in self.evidence for number in range(len(variables))], sizes),
+            }
+        )
+
+    def most_certain(self, count: int = 10) -> list[Certain]:
+        """Return the variables that are not observed with the likeliest states, the most certain first."""
+        from ibia.compare import most_certain
+
+        return most_certain(self, count)
+
+    def changed_from(self, prior: Result) -> list[Change]:
+        """Return how variables that are not observed differ from another result (without evidence, say), most first."""
+        from ibia.compare import changes
+
+        return changes(self, prior)
+
+    def plot(self, prior: Result | None = None, variables: Sequence[str | int] | None = None) -> Any:
+        """Return a matplotlib figure of marginals, against another result's if there is one.
+
+        Parameters
+        ----------
+        prior
+            The other result, without evidence, say.
+        variables
+            Which ones; None: those that differ most from `prior`, or else those most worth seeing.
+        """
+        from ibia.plots import plot_marginals
+
+        return plot_marginals(self, prior, variables)
+
+    def plot_steps(self) -> Any:
+        """Return a matplotlib figure of the longest sequence of forests: sizes, numbers of cliques, losses."""
+        from ibia.plots import plot_steps
+
+        return plot_steps(self)
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it."""
+        from ibia.notebook import result_html
+
+        return result_html(self)
 
     def __repr__(self) -> str:
         return f"<Result of {self.model!r}: log10 Z = {self.log10_z:.6g}, {'exact' if self.exact else 'approximate'}>"

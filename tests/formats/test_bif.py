@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import ibia
+from ibia import examples
 from ibia.errors import InputError
 
 RAIN = """
@@ -84,3 +87,74 @@ def test_what_is_wrong_is_a_sentence(write, before, after, words):
         ibia.read(path)
     assert words in str(raised.value)
     assert str(path) in str(raised.value)
+
+
+def test_bad_names_come_with_a_line(write):
+    path = write(RAIN.replace("{ dry, damp, wet }", "{ dry, damp, dry }"))
+    with pytest.raises(InputError, match=r"rain.bif, line 5: Variable wet grass has two states named 'dry'\.$"):
+        ibia.read(path)
+
+
+# Writing
+
+
+@pytest.mark.parametrize("name", ["rain.bif", "rain.bif.gz", "rain.bif.xz"])
+def test_a_network_comes_back_as_it_was(write, tmp_path, name):
+    model = ibia.read(write(RAIN))
+    ibia.write(model, tmp_path / name)
+    again = ibia.read(tmp_path / name)
+    assert again == model
+    assert again.name == "weather"
+
+
+names = st.text(
+    st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=8
+).filter(lambda name: not any(part in name for part in ('"', "//", "/*")))
+numbers = st.floats(min_value=0, max_value=1)
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_names_and_numbers_survive(tmp_path, data):
+    labels = data.draw(st.lists(names, min_size=3, max_size=3, unique=True))
+    states = [tuple(data.draw(st.lists(names, min_size=1, max_size=3, unique=True))) for _ in labels]
+    variables = [ibia.Variable(label, len(own), own) for label, own in zip(labels, states, strict=True)]
+    scopes = [(2,), (2, 0), (0, 2, 1)]
+    sizes = [np.prod([len(states[variable]) for variable in scope]) for scope in scopes]
+    tables = [data.draw(st.lists(numbers, min_size=size, max_size=size)) for size in map(int, sizes)]
+    model = ibia.Model.from_arrays(variables, list(zip(scopes, tables, strict=True)), kind="bayes")
+    ibia.write(model, tmp_path / "model.bif")
+    again = ibia.read(tmp_path / "model.bif")
+    assert again.variables == model.variables
+    assert sorted(again.factors, key=lambda factor: len(factor.scope)) == list(model.factors)
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (examples.grid(2, 2), "BIF holds Bayesian networks, and this is a Markov network"),
+        (ibia.Model.from_arrays([2, 2], [([0], [0.5, 0.5])], kind="bayes"), "the variable X1 has no table"),
+        (
+            ibia.Model.from_arrays([ibia.Variable('a"b', 1)], [([0], [1.0])], kind="bayes"),
+            "BIF cannot hold the name 'a\"b'",
+        ),
+        (
+            ibia.Model.from_arrays([ibia.Variable("a", 1, ("x//y",))], [([0], [1.0])], kind="bayes"),
+            "BIF cannot hold the name 'x//y'",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_a_sentence(tmp_path, model, words):
+    path = tmp_path / "model.bif"
+    with pytest.raises(InputError) as raised:
+        ibia.write(model, path)
+    assert words in str(raised.value)
+    assert str(path) in str(raised.value)
+    assert not path.exists()
+
+
+def test_all_networks_of_the_data_folder_come_back(data_folder, tmp_path):
+    for path in sorted((data_folder / "Bnlearn").glob("*.bif.gz")):
+        model = ibia.read(path)
+        ibia.write(model, tmp_path / "model.bif")
+        assert ibia.read(tmp_path / "model.bif") == model, path

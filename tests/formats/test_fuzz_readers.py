@@ -20,6 +20,15 @@ VALID = {
     "model.uai": b"MARKOV\n3\n2 2 3\n3\n1 0\n2 2 1\n0\n\n2\n 0.25 0.75\n\n6\n 1 2 3\n 4 5 6e-1\n1 2\n",
     "bayes.uai": b"BAYES 3 2 1 2 3 1 0 2 0 1 3 1 0 2 2 .5 .5 2 1 1 4 .1 .9 .2 .8",
     "model.erg": b"2\n2 3\n0\n1 0\n/* Tables */\n2 .5 .5\n6 1 0 0 0 .5 .5\n/* Names */ a b\nn y d w x\n",
+    "model.bif": b'network n { } variable a { type discrete [ 2 ] { n, "y y" }; }\nvariable b { type discrete [ 2 ] '
+    b"{ u, d }; }\nprobability ( a ) { table 0.5, 0.5; } probability ( b | a ) { (n) 0.1, 0.9; default 1, 0; }",
+    "model.xmlbif": b"<?xml version='1.0'?> <BIF> <NETWORK> <NAME> n </NAME> <VARIABLE TYPE='nature'> <NAME> a </NAME> "
+    b"<OUTCOME> n </OUTCOME> <OUTCOME> y </OUTCOME> </VARIABLE> <DEFINITION> <FOR> a </FOR> <TABLE> 0.5 0.5 </TABLE> "
+    b"</DEFINITION> </NETWORK> </BIF>",
+    "model.xdsl": b"<smile id='n'> <nodes> <cpt id='a'> <state id='n'/> <state id='y'/> <probabilities> 0.5 0.5 "
+    b"</probabilities> </cpt> <deterministic id='b'> <state id='n'/> <state id='y'/> <parents> a </parents> "
+    b"<resultingstates> n y </resultingstates> </deterministic> </nodes> </smile>",
+    "model.json": b'{ "a" : "yes" , "b" : [ 0.5 , 1 ] , "c" : 3 }',
     "model.evid": b"/* Evidence */\n2\n 3 1\n 5 0\n",
     "model.MAR": b"MAR\n2 2 0.25 0.75 3 1 0 0\n-BEGIN-\n2 2 0.5 0.5 3 0 0 1\n",
     "model.PR": b"PR\n-8.893083376471438\n",
@@ -27,6 +36,10 @@ VALID = {
 READERS: dict[str, Callable[[Path], object]] = {
     ".uai": formats.read,
     ".erg": formats.read,
+    ".bif": formats.read,
+    ".xmlbif": formats.read,
+    ".xdsl": formats.read,
+    ".json": formats.read_observations,
     ".txt": formats.read,
     ".evid": formats.read_evidence,
     ".MAR": formats.read_marginals,

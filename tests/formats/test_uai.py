@@ -128,9 +128,9 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
 
 def test_unknown_formats(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a model file of a known format"):
-        read_text(tmp_path, "<bif><network>", "model.xml")
-    with pytest.raises(InputError, match=r"cannot be written to .*model.bif: expected the suffix .uai"):
-        formats.write(Model.from_arrays([2], []), tmp_path / "model.bif")
+        read_text(tmp_path, "hello <bif>", "model.xyz")
+    with pytest.raises(InputError, match=r"cannot be written to .*model.erg: expected the suffix .uai or .bif"):
+        formats.write(Model.from_arrays([2], []), tmp_path / "model.erg")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ibia.errors import InputError
-from ibia.formats import bif, erg, uai
-from ibia.formats.text import PathLike, Tokens, inner_suffix, read_tokens
+from ibia.formats import bif, erg, foreign, uai, xml
+from ibia.formats.evidence import read_observations
+from ibia.formats.text import PathLike, Tokens, inner_suffix, read_data, split_tokens
 from ibia.formats.uai import (
     read_evidence,
     read_marginals,
@@ -27,6 +28,7 @@ __all__ = [
     "read",
     "read_evidence",
     "read_marginals",
+    "read_observations",
     "read_partition",
     "write",
     "write_evidence",
@@ -42,22 +44,35 @@ class Format:
     Parameters
     ----------
     parse
-        Reads a model from the words of a file.
+        Reads a model from the text of a file, whose path is for messages only.
     begins
         Whether a file whose first word is this one, in upper case, may be of this kind.
     write
         Writes a model, where the format can be written.
     """
 
-    parse: Callable[[Tokens], Model]
+    parse: Callable[[PathLike, bytes], Model]
     begins: Callable[[bytes], bool]
     write: Callable[[Model, PathLike], None] | None = None
 
 
+def _of_words(parse: Callable[[Tokens], Model]) -> Callable[[PathLike, bytes], Model]:
+    """Return a reader of text for one of words."""
+    return lambda path, data: parse(split_tokens(path, data))
+
+
+_XML = Format(xml.parse_model, lambda word: word.startswith(b"<"))
 FORMATS: dict[str, Format] = {
-    ".uai": Format(uai.parse_model, lambda word: word in (b"MARKOV", b"BAYES"), uai.write_model),
-    ".erg": Format(erg.parse_model, bytes.isdigit),
-    ".bif": Format(bif.parse_model, lambda word: word in (b"NETWORK", b"VARIABLE")),
+    ".uai": Format(_of_words(uai.parse_model), lambda word: word in (b"MARKOV", b"BAYES"), uai.write_model),
+    ".erg": Format(_of_words(erg.parse_model), bytes.isdigit),
+    ".bif": Format(_of_words(bif.parse_model), lambda word: word in (b"NETWORK", b"VARIABLE"), bif.write_model),
+    ".xmlbif": _XML,
+    ".bifxml": _XML,
+    ".xml": _XML,
+    ".xdsl": _XML,
+    # Both begin with the word "net".
+    ".net": Format(foreign.parse_net, lambda word: False),
+    ".dsl": Format(foreign.parse_dsl, lambda word: False),
 }
 
 
@@ -70,17 +85,17 @@ def read(path: PathLike) -> Model:
         The file; `.gz` and `.xz` are decompressed. The suffix tells the format; where it is not one of
         `FORMATS`, the first word does.
     """
-    tokens = read_tokens(path)
+    data = read_data(path)
     known = FORMATS.get(inner_suffix(path))
     if known is None:
+        tokens = split_tokens(path, data)
         first = tokens.words[0].upper() if len(tokens) else b""
         known = next((entry for entry in FORMATS.values() if entry.begins(first)), None)
     if known is None:
         raise InputError(
-            f"{tokens.path} is not a model file of a known format "
-            f"({', '.join(FORMATS)}, also with .gz or .xz)."
+            f"{path} is not a model file of a known format ({', '.join(FORMATS)}, also with .gz or .xz)."
         )
-    return known.parse(tokens)
+    return known.parse(path, data)
 
 
 def write(model: Model, path: PathLike) -> None:

@@ -14,14 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.errors import InputError
-from ibia.formats.text import PathLike, Tokens, read_tokens
+from ibia.formats.text import PathLike, Tokens, read_tokens, write_text
 from ibia.model import Factor, Model, Variable
 
-__all__ = ["parse_model", "read_model"]
+__all__ = ["parse_model", "read_model", "write_model"]
 
 _LINE_COMMENT = re.compile(r"//[^\n]*")
 _WORD = re.compile(r'"[^"]*"|[{}()\[\],;|]|[^\s{}()\[\],;|"]+')
 _CLOSING = frozenset("{}()[],;|")
+_PLAIN = re.compile(r"\w[\w.-]*")
+# What no quotes protect: they would end here, a comment would begin, or the line would.
+_UNWRITABLE = re.compile(r'"|//|/\*|[\x00-\x1f]')
 
 
 def read_model(path: PathLike) -> Model:
@@ -96,7 +99,7 @@ class _Parser:
         try:
             self._variables.append(Variable(name, len(states), tuple(states)))
         except InputError as error:
-            raise InputError(f"{self._path}: {error}") from None
+            self._fail(str(error).rstrip("."))
 
     def _probability(self) -> tuple[int, Factor]:
         self._expect("(")
@@ -207,3 +210,52 @@ class _Parser:
                 line = self._text.count("\n", 0, match.start()) + 1
                 break
         raise InputError(f"{self._path}, line {line}: {message}.")
+
+
+def write_model(model: Model, path: PathLike) -> None:
+    """Write a Bayesian network as a BIF file: all names stay, and numbers read back bit for bit.
+
+    Tables come in the order of the variables, so a model whose factors are in another order reads back with these
+    sorted. Only a network with one table for each variable can be written.
+    """
+    if model.kind != "bayes":
+        raise InputError(f"{path} is not written: BIF holds Bayesian networks, and this is a Markov network.")
+    tables = dict(zip(model.children, model.factors, strict=True))
+    parts = [f"network {_quoted_title(model.name)} {{\n}}\n"]
+    for number, variable in enumerate(model.variables):
+        if number not in tables:
+            raise InputError(f"{path} is not written: the variable {variable.name} has no table, and BIF wants one.")
+        states = ", ".join(_quoted(state, path) for state in variable.states)
+        parts.append(
+            f"variable {_quoted(variable.name, path)} {{\n"
+            f"  type discrete [ {variable.cardinality} ] {{ {states} }};\n}}\n"
+        )
+    parts += [_table_text(model, tables[number], path) for number in range(len(model.variables))]
+    write_text(path, "".join(parts))
+
+
+def _table_text(model: Model, factor: Factor, path: PathLike) -> str:
+    *parents, child = (model.variables[number] for number in factor.scope)
+    # The representation of a float is the shortest text that reads back to the same number.
+    rows = [", ".join(map(repr, row)) for row in factor.values.reshape(-1, child.cardinality).tolist()]
+    name = _quoted(child.name, path)
+    if not parents:
+        return f"probability ( {name} ) {{\n  table {rows[0]};\n}}\n"
+    given = ", ".join(_quoted(parent.name, path) for parent in parents)
+    states = [[_quoted(state, path) for state in parent.states] for parent in parents]
+    lines = [f"  ({', '.join(labels)}) {row};\n" for labels, row in zip(product(*states), rows, strict=True)]
+    return f"probability ( {name} | {given} ) {{\n{''.join(lines)}}}\n"
+
+
+def _quoted_title(name: str) -> str:
+    """Return the name of a network, which is only for show: one that cannot be written is left out."""
+    return "unknown" if not name or _UNWRITABLE.search(name) else _quoted(name, "")
+
+
+def _quoted(name: str, path: PathLike) -> str:
+    """Return a name as it stands in a file, in quotes where it needs them."""
+    if _UNWRITABLE.search(name):
+        raise InputError(
+            f"{path} is not written: BIF cannot hold the name {name!r} (with quotes, a line break or a comment in it)."
+        )
+    return name if _PLAIN.fullmatch(name) else f'"{name}"'

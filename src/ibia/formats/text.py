@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ibia.errors import InputError
 
-__all__ = ["PathLike", "Tokens", "inner_suffix", "read_tokens", "write_text"]
+__all__ = ["PathLike", "Tokens", "inner_suffix", "read_data", "read_tokens", "split_tokens", "write_text"]
 
 PathLike = str | os.PathLike[str]
 
@@ -166,16 +166,24 @@ def inner_suffix(path: PathLike) -> str:
     return name.suffix.lower()
 
 
-def read_tokens(path: PathLike) -> Tokens:
-    """Read a text file, plain or compressed, and split it into words.
-
-    Compression is recognised by the suffix or by the first bytes; comments, `/* ... */`, are white space.
-    """
+def read_data(path: PathLike) -> bytes:
+    """Read a text file, plain or compressed; compression is recognised by the suffix or by the first bytes."""
     shown = os.fspath(path)
     data = _decompress(shown, _read_bytes(shown))
     data = data.removeprefix(b"\xef\xbb\xbf")
     if len(data.translate(None, _CONTROL)) != len(data):
         raise InputError(f"{shown} is not a text file.")
+    return data
+
+
+def read_tokens(path: PathLike) -> Tokens:
+    """Read a text file and split it into words; comments, `/* ... */`, are white space."""
+    return split_tokens(path, read_data(path))
+
+
+def split_tokens(path: PathLike, data: bytes) -> Tokens:
+    """Split the text of a file into words."""
+    shown = os.fspath(path)
     # Files from old systems end their lines with a carriage return alone.
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")

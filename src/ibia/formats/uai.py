@@ -21,7 +21,10 @@ from ibia.model import MOST_STATES, Factor, FactorError, Model, Variable
 
 __all__ = [
     "build_model",
+    "format_marginals",
+    "format_partition",
     "parse_cardinalities",
+    "parse_evidence",
     "parse_model",
     "parse_tables",
     "read_evidence",
@@ -32,6 +35,7 @@ __all__ = [
     "write_marginals",
     "write_model",
     "write_partition",
+    "write_solutions",
 ]
 
 _DIGITS = {b"%d" % digit: digit for digit in range(10)}
@@ -190,7 +194,11 @@ def read_evidence(path: PathLike) -> dict[int, int]:
 
     The file is empty, or a count and that many pairs, or a 1 (the number of samples) and then those.
     """
-    tokens = read_tokens(path)
+    return parse_evidence(read_tokens(path))
+
+
+def parse_evidence(tokens: Tokens) -> dict[int, int]:
+    """Read evidence from the words of a UAI file."""
     if not len(tokens):
         return {}
     first = tokens.integer(0, "the number of observed variables")
@@ -283,13 +291,24 @@ def _parse_marginals(tokens: Tokens, position: int) -> list[NDArray[np.float64]]
 
 def write_marginals(path: PathLike, marginals: Iterable[ArrayLike]) -> None:
     """Write a MAR file with 17 significant digits, enough to read back the same numbers."""
+    write_solutions(path, "MAR", [format_marginals(marginals)])
+
+
+def write_solutions(path: PathLike, task: str, solutions: Iterable[str]) -> None:
+    """Write a file of the competitions with one or more solutions, the best one last."""
+    separated = "-BEGIN-\n".join(f"{solution}\n" for solution in solutions)
+    write_text(path, f"{task}\n{separated}")
+
+
+def format_marginals(marginals: Iterable[ArrayLike]) -> str:
+    """Return marginals as a solution of the competitions."""
     parts = []
     for number, marginal in enumerate(marginals):
         values: list[float] = np.asarray(marginal, dtype=np.float64).reshape(-1).tolist()
         if not values or not all(map(math.isfinite, values)):
             raise InputError(f"The marginal of variable {number} is not a distribution: {marginal}.")
         parts.append(" ".join([str(len(values)), *map("{:.17g}".format, values)]))
-    write_text(path, "MAR\n" + " ".join([str(len(parts)), *parts]) + "\n")
+    return " ".join([str(len(parts)), *parts])
 
 
 def read_partition(path: PathLike) -> float:
@@ -312,4 +331,9 @@ def write_partition(path: PathLike, log10_z: float) -> None:
     """Write a PR file: log10 of the partition function with 17 significant digits."""
     if math.isnan(log10_z) or log10_z == math.inf:
         raise InputError(f"{log10_z} is not a logarithm of a partition function; {path} is not written.")
-    write_text(path, f"PR\n{log10_z:.17g}\n")
+    write_solutions(path, "PR", [format_partition(log10_z)])
+
+
+def format_partition(log10_z: float) -> str:
+    """Return log10 of the partition function as a solution of the competitions."""
+    return f"{log10_z:.17g}"

@@ -1,0 +1,118 @@
+"""The command ``ibia-uai``: a solver as the UAI competitions call it.
+
+``ibia-uai MODEL EVIDENCE QUERY PR|MAR`` writes the answer to ``<name of the model file>.<task>`` in the working folder.
+Each better answer is added after a line ``-BEGIN-``, and the file is complete at any time: a new one takes its place
+whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
+
+if TYPE_CHECKING:
+    from ibia.result import Result
+
+__all__ = ["main"]
+
+_USAGE = """\
+Usage: ibia-uai MODEL EVIDENCE QUERY PR|MAR
+
+The answer goes to <name of the model file>.<task> in the working folder; each better one is added after -BEGIN-.
+INF_TIME or UAI_TIME limits the time (seconds), INF_MEMORY or UAI_MEMORY the memory (gigabytes). The query file is for
+other tasks, and is not read. Ended by SIGTERM or SIGINT, the best answer so far is in the file and the exit code is 0.\
+"""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the solver and end the process with its exit code."""
+    run_command(_run, arguments)
+
+
+def _run(arguments: list[str], started: float) -> int:
+    if "--help" in arguments or "-h" in arguments:
+        print(_USAGE)
+        return 0
+    if len(arguments) != 4:
+        return complain(f"Expected MODEL EVIDENCE QUERY PR|MAR, found {len(arguments)} arguments.", BAD_USAGE)
+    model, evidence, _, task = arguments
+    if task not in _TASKS:
+        return complain(f"The task is {task}; expected PR or MAR.", BAD_USAGE)
+    _solve(model, evidence, task, started)
+    return 0
+
+
+def _solve(model: str, evidence: str, task: str, started: float) -> None:
+    from ibia.control import Control
+    from ibia.limits import environment_memory, environment_time
+
+    time_limit, memory_limit = environment_time(os.environ), environment_memory(os.environ)
+    control = Control()
+    with Watch(control, started, time_limit) as watch:
+        import ibia
+        from ibia.model import check_evidence
+
+        loaded, given = ibia.read(model), ibia.read_evidence(evidence)
+        try:
+            observed = check_evidence(loaded, given)
+        except ibia.InputError as error:
+            raise ibia.InputError(f"{evidence}: {error}") from None
+        answers = _Answers(Path(f"{Path(model).name}.{task}"), task)
+        compile_first()
+        # Loading the engine takes time, too.
+        infer = ibia.infer
+        if time_limit is not None:
+            time_limit = watch.time_left(sum(loaded.cardinalities))
+        watch.reading = False
+        result = infer(
+            loaded,
+            observed,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            control=control,
+            improved=answers.add,
+        )
+        # A signal may have come while this one was being written.
+        answers.add(result)
+
+
+def _marginals(result: Result) -> str:
+    from ibia.formats.uai import format_marginals
+
+    return format_marginals(result.marginals)
+
+
+def _partition(result: Result) -> str:
+    from ibia.formats.uai import format_partition
+
+    return format_partition(result.log10_z)
+
+
+_TASKS: dict[str, Callable[[Result], str]] = {"MAR": _marginals, "PR": _partition}
+
+
+class _Answers:
+    """The file of answers, the best one last. What an earlier run left there is removed."""
+
+    def __init__(self, path: Path, task: str) -> None:
+        path.unlink(missing_ok=True)
+        self._path = path
+        self._task = task
+        self._written: list[str] = []
+
+    def add(self, result: Result) -> None:
+        """Add an answer that is better than those before, if it says anything else."""
+        from ibia.formats.uai import write_solutions
+
+        solution = _TASKS[self._task](result)
+        if self._written[-1:] != [solution]:
+            write_solutions(self._path, self._task, [*self._written, solution])
+            self._written.append(solution)
+
+
+if __name__ == "__main__":
+    main()
