@@ -28,7 +28,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def rough():
-    return ibia.infer(examples.grid(10, 10, seed=1), bound=6)
+    return ibia.infer(examples.grid(10, 10, seed=1), bound=6, slices="never")
 
 
 # Comparisons

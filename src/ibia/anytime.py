@@ -252,14 +252,15 @@ class Search:
         whole = self._predictor.predict(self._predictor.exact_bound)
         if whole.seconds > _WORTH_SLICING * in_slices:
             return None
+        ladder = self._ladder()
+        if ladder[-1] >= whole.bound and whole.bytes <= self._memory and whole.seconds <= most:
+            return whole
         best: Prediction | None = None
-        for bound in reversed(self._ladder()):
+        for bound in reversed([bound for bound in ladder if bound < whole.bound]):
             predicted = self._predictor.predict_exact(bound)
-            sliced = bound < whole.bound
-            if predicted is None or (self._too_slow and sliced):
+            if predicted is None or self._too_slow:
                 break
-            allowed = in_slices if sliced else most
-            fits = predicted.bytes <= self._memory and predicted.seconds <= allowed
+            fits = predicted.bytes <= self._memory and predicted.seconds <= in_slices
             if fits and (best is None or predicted.seconds < best.seconds):
                 best = predicted
             # Lower bounds take more and more.

@@ -172,7 +172,7 @@ def test_pictures_without_matplotlib_are_a_sentence(tmp_path, capsys, monkeypatc
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps(row()) + "\n")
     assert call(path, "-o", tmp_path / "report.html", "--png", tmp_path / "png") != 0
-    assert "pip install 'ibia[pictures]'" in capsys.readouterr().err
+    assert "pip install 'ibia[plot]'" in capsys.readouterr().err
     assert (tmp_path / "report.html").exists()
 
 

@@ -41,7 +41,7 @@ def write_pictures(figures: Iterable[Figure], folder: Path) -> list[Path]:
         from matplotlib.figure import Figure as Paper
     except ImportError:
         raise UnavailableError(
-            "Pictures need matplotlib, which is not installed: pip install 'ibia[pictures]'. The page needs nothing."
+            "Pictures need matplotlib, which is not installed: pip install 'ibia[plot]'. The page needs nothing."
         ) from None
     paths = []
     try:
