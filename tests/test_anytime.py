@@ -357,3 +357,22 @@ def test_a_stop_while_an_answer_is_reported_does_not_lose_it():
     result = infer(examples.grid(24, 24), time_limit=60, control=control, improved=lambda answer: control.stop())
     assert [attempt.outcome for attempt in result.attempts] == ["answered"]
     assert result.seconds < 30
+
+
+def test_a_first_answer_that_takes_too_long_is_given_up_for_a_smaller_one(machine) -> None:
+    # Predictions are a thousand times too low, as on a machine that many others use.
+    pretended = machine(off=1000.0, first=0.05)
+    result = pretended.search(None, 8.0)
+    outcomes = [attempt.outcome for attempt in result.attempts]
+    assert outcomes[0] == "too slow"
+    assert result.attempts[0].seconds == pytest.approx(2.0)
+    assert "answered" in outcomes
+    bounds = [attempt.bound for attempt in result.attempts[: outcomes.index("answered") + 1]]
+    assert bounds == sorted(bounds, reverse=True)
+
+
+def test_memory_that_runs_out_at_first_is_no_reason_to_give_up(machine) -> None:
+    pretended = machine(fails_from=9.0)
+    result = pretended.search(None, 60.0)
+    assert result.attempts[0].outcome == "out of memory"
+    assert result.bound < 9.0

@@ -26,6 +26,8 @@ USUAL_SECONDS = 10.0
 _USUAL_PART = 0.5
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
+# A first answer that is not there after this part of the time is given up for one of so many bits less.
+_PATIENCE, _STEP_DOWN = 0.25, 4
 # Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
 # so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
@@ -126,7 +128,7 @@ class Search:
         if goal.bound is not None and goal.time_limit is None:
             self._answer_asked(goal.bound)
             return
-        if not self._try(self._first()):
+        if not self._begin():
             return
         while (following := self._next()) is not None:
             if not self._try(following) or goal.time_limit is None:
@@ -134,6 +136,20 @@ class Search:
         while (following := self._further()) is not None:
             if not self._try(following):
                 return
+
+    def _begin(self) -> bool:
+        """Get a first answer; return whether it is worth while to go on.
+
+        On a busy machine it may take far longer than predicted. Then it is given up for a smaller one.
+        """
+        predicted = self._first()
+        while True:
+            lower = [bound for bound in self._ladder() if bound < predicted.bound]
+            patience = _PATIENCE * self._left() if lower and self._goal.time_limit is not None else math.inf
+            going_on = self._try(predicted, patience)
+            if not lower or self._attempts[-1].outcome not in ("too slow", "out of memory"):
+                return going_on
+            predicted = self._predictor.predict(lower[-min(_STEP_DOWN, len(lower))], quick=True)
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
@@ -145,13 +161,21 @@ class Search:
             self._reason = f"{predicted.bound:g} bits ran out of memory ({size_in_words(self._memory)} may be used)"
             predicted = self._predictor.predict(lower[-1])
 
-    def _try(self, predicted: Prediction) -> bool:
-        """Run an attempt and keep its answer if it is the best; return whether it is worth while to go on."""
+    def _try(self, predicted: Prediction, patience: float = math.inf) -> bool:
+        """Run an attempt and keep its answer if it is the best; return whether it is worth while to go on.
+
+        Parameters
+        ----------
+        patience
+            Seconds after which it is given up.
+        """
         began = time.monotonic()
+        deadline = self._control.deadline
         result: Result | None = None
         outcome = "stopped"
         try:
             self._control.check()
+            self._control.deadline = min(deadline, began + patience)
             result = self._answer(predicted, self._best_in_words())
             # The same alternatives and more are better, whatever they say.
             more = predicted.alternatives > 0 and self._best is not None and self._best.bound == result.bound
@@ -164,6 +188,11 @@ class Search:
             outcome = "out of memory"
         except TooSlow:
             outcome, self._too_slow = "too slow", True
+        except Stopped:
+            self._control.deadline = deadline
+            if self._control.stopping or self._control.late:
+                raise
+            outcome = "too slow"
         except RangeError as error:
             outcome, self._out_of_range = "out of range", error
         except ZeroProbabilityError:
@@ -172,6 +201,7 @@ class Search:
                 raise
             outcome = "out of range"
         finally:
+            self._control.deadline = deadline
             seconds = time.monotonic() - began
             self._attempts.append(
                 Attempt(
