@@ -24,7 +24,7 @@ __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 # there is no limit, they may use this part of the free memory. Who runs out of memory has worked in vain, so there has
 # to be so many times as much for tables as predicted.
 _WORTH_HELP, _HELP = 2.0, 0.6
-_HELP_PART, _HELP_ROOM = 0.5, 2.0
+_HELP_PART, _HELP_ROOM = 0.8, 2.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
