@@ -28,6 +28,7 @@ _BESIDE = ("cli.py", "demo.py", "__main__.py")
 _KEPT = (
     "exact",
     "steps",
+    "slices",
     "bound",
     "bound_reason",
     "max_clique_bits",
@@ -83,6 +84,7 @@ class Ibia(Solver):
     order: str | None = option(None, str, "of the factors")
     sweeps: int | None = option(None, int, "at most so many")
     threshold: float | None = option(None, float, "smallest change that uses a link")
+    slices: str | None = option(None, str, "auto, never or always")
 
     def version(self) -> str:
         """Return the version of the package."""
@@ -108,6 +110,7 @@ class Ibia(Solver):
             "order": self.order,
             "sweeps": self.sweeps,
             "threshold": self.threshold,
+            "slices": self.slices,
         }
         return {name: value for name, value in given.items() if value is not None}
 
