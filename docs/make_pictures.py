@@ -36,7 +36,7 @@ def error_against_bound(path: Path) -> None:
         assert exact.exact
         width = max(width, exact.max_clique_bits)
         for place, bound in enumerate(BOUNDS):
-            result = ibia.infer(model, bound=bound)
+            result = ibia.infer(model, bound=bound, slices="never")
             true[seed, place] = score(result.marginals, exact.marginals).largest
             typical[seed, place], upper[seed, place] = result.error.typical, result.error.upper
 
