@@ -36,3 +36,10 @@ def test_a_distance_is_at_most_one() -> None:
 def test_words_follow_the_upper_limit() -> None:
     words = [estimate_error(False, size, size).words for size in (1e-6, 1e-3, 2e-2, 1.0)]
     assert [text.split(":")[0] for text in words] == ["very accurate", "accurate", "usable with care", "rough"]
+
+
+def test_steps_that_had_nothing_to_tell_each_other_do_not_vouch_for_what_was_lost() -> None:
+    silent, agreeing = estimate_error(False, 3.0, 1e-12), estimate_error(False, 3.0, 1e-8)
+    assert silent.typical == pytest.approx(agreeing.typical)
+    assert silent.upper > 20 * agreeing.upper
+    assert estimate_error(False, 0.0, 1e-12).upper < 1e-4

@@ -8,18 +8,37 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
-__all__ = ["ErrorEstimate", "estimate_error"]
+__all__ = ["CONSTANTS", "Constants", "ErrorEstimate", "estimate_error", "floored_log10"]
 
-# log10 HD_max ≈ offset + slope · log10 inconsistency + weight · log10 loss, fitted over the non-exact runs of the
-# benchmark data; `_SPREAD` covers nine in ten of the residuals (docs/gauge.md has the figures).
-_OFFSET, _INCONSISTENCY, _LOSS, _SPREAD = -0.78, 0.45, 0.33, 0.72
+
+class Constants(NamedTuple):
+    """What is fitted: log10 HD_max ≈ offset + inconsistency · log10 inconsistency + loss · log10 loss.
+
+    Attributes
+    ----------
+    spread
+        What is added for the upper limit: it covers nine in ten of the residuals.
+    """
+
+    offset: float
+    inconsistency: float
+    loss: float
+    spread: float
+
+
+# Fitted over the non-exact runs of the benchmark data (docs/gauge.md has the figures).
+CONSTANTS = Constants(-0.78, 0.45, 0.33, 0.72)
 # Below this the two figures say nothing more: removals without loss can still leave errors of 1E-5 on the way back.
 _FLOOR = 1e-6
 # Errors of single-sweep answers were about one time (never five times) an inconsistency of 0.05 or more that remained.
 _REMAINING_UPPER = 3.0
 # Parts of its limit that the error of barren variables reached in generated diagnosis networks (docs/gauge.md).
 _BARREN_TYPICAL, _BARREN_UPPER = 0.025, 0.1
+# Steps that agree to so many digits had nothing to tell each other on the way back (a Bayesian network without
+# evidence, say): then that they agree says nothing of what was lost on the way there.
+_SILENT = 1e-9
 
 
 @dataclass(frozen=True)
@@ -42,7 +61,12 @@ class ErrorEstimate:
 
 
 def estimate_error(
-    exact: bool, loss: float, inconsistency: float, remaining: float = 0.0, unchecked: float = 0.0
+    exact: bool,
+    loss: float,
+    inconsistency: float,
+    remaining: float = 0.0,
+    unchecked: float = 0.0,
+    constants: Constants = CONSTANTS,
 ) -> ErrorEstimate:
     """Return the estimate for a whole answer.
 
@@ -57,13 +81,18 @@ def estimate_error(
     unchecked
         Nats lost in steps that no sweep leads back to (they only add barren variables). No inconsistency shows their
         effect. The squared Hellinger distance is at most half the divergence, and one marginal gets a small part of it.
+    constants
+        Of the fit.
     """
     if exact:
         return ErrorEstimate(0.0, 0.0, "exact: no lossy operation was made")
-    logarithm = _OFFSET + _INCONSISTENCY * _log10(inconsistency) + _LOSS * _log10(loss)
+    logarithm = constants.offset
+    logarithm += constants.inconsistency * floored_log10(inconsistency) + constants.loss * floored_log10(loss)
     limit = math.sqrt(max(unchecked, 0.0) / 2.0)
     centre = min(max(10.0**logarithm, remaining, _BARREN_TYPICAL * limit), 1.0)
-    upper = min(max(10.0 ** (logarithm + _SPREAD), _REMAINING_UPPER * remaining, _BARREN_UPPER * limit), 1.0)
+    if inconsistency < _SILENT:
+        limit = max(limit, math.sqrt(max(loss, 0.0) / 2.0))
+    upper = min(max(10.0 ** (logarithm + constants.spread), _REMAINING_UPPER * remaining, _BARREN_UPPER * limit), 1.0)
     if upper < 1e-3:
         quality = "very accurate"
     elif upper < 1e-2:
@@ -76,5 +105,6 @@ def estimate_error(
     return ErrorEstimate(centre, upper, f"{quality}: the worst marginal is {size}")
 
 
-def _log10(value: float) -> float:
+def floored_log10(value: float) -> float:
+    """Return the logarithm of a sign, or of the least value at which it tells something."""
     return math.log10(max(value, _FLOOR))

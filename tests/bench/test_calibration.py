@@ -10,19 +10,17 @@ import pytest
 from bench_rows import approximate, row
 from ibia import cli
 from ibia.bench.calibration import (
-    Constants,
     Estimate,
     calibrate,
     calibration_lines,
     estimates_of,
     fit_constants,
     in_first_half,
-    in_force,
     judge,
     report_gauge,
     spearman,
 )
-from ibia.gauge import estimate_error
+from ibia.gauge import CONSTANTS, Constants, estimate_error
 
 
 def test_ranks_correlate_as_by_hand():
@@ -84,22 +82,22 @@ def test_a_fit_finds_the_constants_that_made_the_errors():
     noisy = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.0), 400, noise=1.0))
     # Nine in ten of numbers uniform in ±1 are below 0.8.
     assert noisy.spread == pytest.approx(0.8, abs=0.1)
-    assert fit_constants(made(in_force(), 5)) is None
+    assert fit_constants(made(CONSTANTS, 5)) is None
 
 
 def test_constants_in_force_say_what_the_gauge_says():
-    rows = made(in_force(), 20, noise=1.0)
+    rows = made(CONSTANTS, 20, noise=1.0)
     for entry in rows:
         said = estimate_error(False, entry["loss_nats"], entry["first_inconsistency"], entry["inconsistency"])
         entry |= {"error_estimate": said.typical, "error_upper": said.upper}
     stated = calibrate([estimate for _, estimate in estimates_of(rows)])
-    assert judge(in_force(), rows) == stated
+    assert judge(CONSTANTS, rows) == stated
 
 
 def test_what_remains_after_the_last_sweep_counts():
     rows = [approximate(true=0.5, inconsistency=0.2, first_inconsistency=1e-6, loss_nats=1e-6)]
-    assert judge(in_force(), rows).within == 1
-    assert judge(in_force(), [{**rows[0], "inconsistency": 0.0}]).within == 0
+    assert judge(CONSTANTS, rows).within == 1
+    assert judge(CONSTANTS, [{**rows[0], "inconsistency": 0.0}]).within == 0
 
 
 def test_halves_are_by_name_and_about_equal():
@@ -110,7 +108,7 @@ def test_halves_are_by_name_and_about_equal():
 
 
 def test_everything_about_the_gauge_is_reported():
-    rows = [*made(in_force(), noise=0.3), approximate("c", family="CSP", true=0.9, upper=0.1)]
+    rows = [*made(CONSTANTS, noise=0.3), approximate("c", family="CSP", true=0.9, upper=0.1)]
     report = report_gauge(rows)
     assert report["answers"] == 41
     assert report["families"]["CSP"]["share"] == 0.0
@@ -142,7 +140,7 @@ def call(capsys, *arguments):
 
 def test_the_command_prints_and_writes(tmp_path, capsys):
     path, out = tmp_path / "results.jsonl", tmp_path / "gauge.json"
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in made(in_force())))
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in made(CONSTANTS)))
     code, printed = call(capsys, path, "--json", out)
     assert code == 0
     assert "Judged by 40 answers" in printed.out

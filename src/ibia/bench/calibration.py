@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ibia import gauge
 from ibia.bench.apart import Row
 from ibia.bench.report import short
 from ibia.bench.summary import EVERY_FAMILY, natural_order, true_error
+from ibia.gauge import CONSTANTS, Constants, estimate_error, floored_log10
 
 __all__ = [
     "Calibration",
-    "Constants",
     "Estimate",
     "calibrate",
     "calibration_lines",
@@ -31,7 +30,6 @@ __all__ = [
     "estimates_of",
     "fit_constants",
     "in_first_half",
-    "in_force",
     "judge",
     "report_gauge",
     "spearman",
@@ -135,27 +133,6 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return ranks
 
 
-@dataclass(frozen=True)
-class Constants:
-    """The constants of the gauge: log10 typical = offset + inconsistency · log10 I + loss · log10 L.
-
-    Attributes
-    ----------
-    spread
-        What is added to the logarithm for the upper limit.
-    """
-
-    offset: float
-    inconsistency: float
-    loss: float
-    spread: float
-
-
-def in_force() -> Constants:
-    """Return the constants that the engine has."""
-    return Constants(gauge._OFFSET, gauge._INCONSISTENCY, gauge._LOSS, gauge._SPREAD)
-
-
 def fit_constants(rows: Sequence[Row]) -> Constants | None:
     """Fit the constants to answers by least squares of the logarithms; None if there are too few.
 
@@ -165,8 +142,10 @@ def fit_constants(rows: Sequence[Row]) -> Constants | None:
     judged = [(row, estimate.true) for row, estimate in estimates_of(rows)]
     if len(judged) < _FEWEST:
         return None
-    signs = np.array([[1.0, *_signs(row)] for row, _ in judged])
-    errors = np.array([_logarithm(true) for _, true in judged])
+    signs = np.array(
+        [[1.0, floored_log10(row["first_inconsistency"]), floored_log10(row["loss_nats"])] for row, _ in judged]
+    )
+    errors = np.array([floored_log10(true) for _, true in judged])
     weights = np.linalg.lstsq(signs, errors, rcond=None)[0]
     spread = float(np.quantile(errors - signs @ weights, STATED_SHARE))
     return Constants(*(round(float(weight), 4) for weight in (*weights, spread)))
@@ -176,22 +155,12 @@ def judge(constants: Constants, rows: Sequence[Row]) -> Calibration:
     """Judge what the gauge would have said with other constants."""
     estimates = []
     for row, known in estimates_of(rows):
-        inconsistency, loss = _signs(row)
-        logarithm = constants.offset + constants.inconsistency * inconsistency + constants.loss * loss
-        remaining = row["inconsistency"]
-        typical = min(max(10.0**logarithm, remaining), 1.0)
-        upper = min(max(10.0 ** (logarithm + constants.spread), gauge._REMAINING_UPPER * remaining), 1.0)
-        estimates.append(Estimate(typical, upper, known.true))
+        # Rows do not say which part of the loss no sweep leads back to: all of it counts as if one did.
+        stated = estimate_error(
+            False, row["loss_nats"], row["first_inconsistency"], row["inconsistency"], constants=constants
+        )
+        estimates.append(Estimate(stated.typical, stated.upper, known.true))
     return calibrate(estimates)
-
-
-def _signs(row: Row) -> tuple[float, float]:
-    # Rows do not say which part of the loss no sweep leads back to: all of it counts here.
-    return _logarithm(row["first_inconsistency"]), _logarithm(row["loss_nats"])
-
-
-def _logarithm(value: float) -> float:
-    return math.log10(max(value, gauge._FLOOR))
 
 
 def in_first_half(row: Row) -> bool:
@@ -211,7 +180,7 @@ def cross_validate(rows: Sequence[Row]) -> list[dict[str, Any]]:
             {
                 "fitted_to": "first half" if fitted_to_first else "second half",
                 "answers": len(estimates_of(fitted_to)),
-                "constants": None if constants is None else asdict(constants),
+                "constants": None if constants is None else constants._asdict(),
                 "judged_on_the_other": None if constants is None else _plain(judge(constants, others)),
                 "in_force_on_the_other": _plain(calibrate([estimate for _, estimate in estimates_of(others)])),
             }
@@ -230,8 +199,8 @@ def report_gauge(rows: Sequence[Row]) -> dict[str, Any]:
         "solvers": {solver: _plain(entry) for solver, entry in _by(judged, "solver").items()},
         EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
         "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
-        "constants_in_force": asdict(in_force()),
-        "fitted_to_all": None if everything is None else asdict(everything),
+        "constants_in_force": CONSTANTS._asdict(),
+        "fitted_to_all": None if everything is None else everything._asdict(),
         "halves": cross_validate(rows),
     }
 
