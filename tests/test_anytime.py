@@ -332,8 +332,8 @@ def test_slices_that_turn_out_too_slow_are_not_tried_again(machine) -> None:
     assert outcomes.count("too slow") == 1
     assert not result.exact
     # The rest of the time goes to what memory allows.
+    assert outcomes[-1] == "answered"
     assert result.bound == 20.0
-    assert "would have taken too long" in result.bound_reason
 
 
 def test_each_better_answer_is_reported_and_no_other(machine):

@@ -39,6 +39,8 @@ _WORTH_SLICING = 2.0
 _MARGIN = 1.3
 # Slices show early whether the time will do, so they are worth a try when they should take this much of what is left.
 _HOPE = 1.2
+# How many times as long as an exact answer should take there must be for anything else to come before it.
+_AMPLE = 2.0
 # Tables of more bits than this fit no machine.
 _HIGHEST_BOUND = 40.0
 _HIGHEST = "there is no higher bound to try"
@@ -319,8 +321,8 @@ class Search:
         chosen = affordable[-1]
         patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
         if chosen.seconds > patience and self._goal.time_limit is not None:
-            # A step on the way, if there is time for both.
-            patience = min(patience, left - _MARGIN * chosen.seconds)
+            # A step on the way, if there is time for both; exact answers in slices are worth more than a step.
+            patience = min(patience, left - (_AMPLE if chosen is exact else _MARGIN) * chosen.seconds)
             chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]
         beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
         self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST

@@ -46,8 +46,9 @@ _PARTS = 64
 # the free memory.
 _WORTH_THREADS = 2.0**24
 _MEMORY_PART = 0.5
-# A run is given up when its slices so far took this many times as long as there is time for.
-_HOPE = 1.1
+# A run is given up when its slices so far took this many times as long as there is time for: the first ones, which also
+# pay for new memory, and later ones.
+_FIRST_PART, _FIRST_HOPE, _HOPE = 0.15, 1.6, 1.1
 
 
 def solve_by_slices(
@@ -77,7 +78,8 @@ def solve_by_slices(
             nonlocal done
             result = slices.sum(first, last)
             done += last - first
-            if control.left() < (time.perf_counter() - started) * (total / done - 1.0) / _HOPE:
+            hope = _FIRST_HOPE if done < _FIRST_PART * total else _HOPE
+            if hope * control.left() < (time.perf_counter() - started) * (total / done - 1.0):
                 raise TooSlow
             if progress is not None:
                 progress("slices", done, total)
