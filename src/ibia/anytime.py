@@ -26,8 +26,8 @@ USUAL_SECONDS = 10.0
 _USUAL_PART = 0.5
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
-# A first answer that is not there after this part of the time is given up for one of so many bits less.
-_PATIENCE, _STEP_DOWN = 0.25, 4
+# A first answer that is not there after this part of the time is given up for one that should take so many times less.
+_PATIENCE, _SHORTER = 0.25, 8.0
 # Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
 # so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
@@ -146,12 +146,18 @@ class Search:
         """
         predicted = self._first()
         while True:
-            lower = [bound for bound in self._ladder() if bound < predicted.bound]
-            patience = _PATIENCE * self._left() if lower and self._goal.time_limit is not None else math.inf
+            lower = [self._predictor.predict(bound, quick=True) for bound in self._ladder() if bound < predicted.bound]
+            # Where most of the time is graph work, smaller bounds take no less.
+            shorter = [other for other in lower if other.seconds <= predicted.seconds / _SHORTER]
+            patience = _PATIENCE * self._left() if shorter and self._goal.time_limit is not None else math.inf
             going_on = self._try(predicted, patience)
-            if not lower or self._attempts[-1].outcome not in ("too slow", "out of memory"):
+            outcome = self._attempts[-1].outcome
+            if outcome == "too slow" and shorter:
+                predicted = shorter[-1]
+            elif outcome == "out of memory" and lower:
+                predicted = lower[-1]
+            else:
                 return going_on
-            predicted = self._predictor.predict(lower[-min(_STEP_DOWN, len(lower))], quick=True)
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
