@@ -92,7 +92,7 @@ def run_forward(problem: Problem, alternative: Alternative, progress: Progress |
 
     def report(done: int, total: int) -> None:
         if progress is not None:
-            progress(name, done, total)
+            progress(f"{name} order", done, total)
 
     return forward(problem, problem.order(name, variant), settings, report, topological=name == "topological")
 

@@ -196,7 +196,7 @@ def _warm_up() -> None:
         [Variable(f"X{number}", 2) for number in range(4)],
         [([first, second], [[2.0, 1.0], [1.0, 3.0]]) for first in range(4) for second in range(first)],
     )
-    prepare_model(tiny, {}).answer(2.0, Choices(), quick=True)
+    prepare_model(tiny, {}).answer(2.0, Choices(slices="never"), quick=True)
 
 
 def _waiting(elapsed: float, processor: float) -> float:
@@ -209,7 +209,7 @@ def _labelled(progress: Progress | None, bound: float, best: str) -> Progress | 
     if progress is None:
         return None
     return lambda label, done, total: progress(
-        f"{bound:g} bits, {label} order{f' ({best})' if best else ''}", done, total
+        f"{bound:g} bits, {label}{f' ({best})' if best else ''}", done, total
     )
 
 

@@ -9,6 +9,7 @@ the whole would have taken; where cliques exceed the bound by a few bits, that i
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -71,18 +72,23 @@ def solve_by_slices(
     total = int(level.count)
     parts = min(total, _PARTS)
     bounds = [total * part // parts for part in range(parts + 1)]
-    done = 0
+    done, hopeless = 0, False
+    one_by_one = threading.Lock()
 
     def summed(first: int, last: int) -> Callable[[], _Sum]:
         def run() -> _Sum:
-            nonlocal done
-            result = slices.sum(first, last)
-            done += last - first
-            hope = _FIRST_HOPE if done < _FIRST_PART * total else _HOPE
-            if hope * control.left() < (time.perf_counter() - started) * (total / done - 1.0):
+            nonlocal done, hopeless
+            if hopeless:
                 raise TooSlow
-            if progress is not None:
-                progress("slices", done, total)
+            result = slices.sum(first, last)
+            with one_by_one:
+                done += last - first
+                hope = _FIRST_HOPE if done < _FIRST_PART * total else _HOPE
+                hopeless |= hope * control.left() < (time.perf_counter() - started) * (total / done - 1.0)
+                if hopeless:
+                    raise TooSlow
+                if progress is not None:
+                    progress("slices", done, total)
             return result
 
         return run
