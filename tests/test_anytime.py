@@ -33,6 +33,7 @@ class Machine:
     fails_from: float = math.inf
     vanishes_below: float = 0.0
     impossible_from: float = math.inf
+    impossible_below: float = 0.0
     errors: dict[float, float] = field(default_factory=dict)
     now: float = 100.0
     control: Control = field(default_factory=Control)
@@ -85,7 +86,7 @@ class Machine:
             raise TooSlow
         if predicted.bound < self.vanishes_below:
             raise RangeError("numbers vanish")
-        if predicted.bound >= self.impossible_from:
+        if predicted.bound >= self.impossible_from or predicted.bound < self.impossible_below:
             raise ZeroProbabilityError("nothing is possible")
         before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
         self.tried = min(self.tried, self.alternatives)
@@ -376,3 +377,9 @@ def test_memory_that_runs_out_at_first_is_no_reason_to_give_up(machine) -> None:
     result = pretended.search(None, 60.0)
     assert result.attempts[0].outcome == "out of memory"
     assert result.bound < 9.0
+
+
+def test_where_an_approximation_rules_out_everything_higher_bounds_are_tried(machine) -> None:
+    result = machine(impossible_below=20.0).search(None, 1000.0)
+    assert result.attempts[0].outcome == "out of range"
+    assert result.bound >= 20.0

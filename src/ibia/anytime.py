@@ -109,7 +109,7 @@ class Search:
         self._memory = control.memory
         self._attempts: list[Attempt] = []
         self._best: Result | None = None
-        self._out_of_range: RangeError | None = None
+        self._out_of_range: RangeError | ZeroProbabilityError | None = None
         self._too_slow = False
         self._reason = ""
 
@@ -201,13 +201,11 @@ class Search:
             if self._control.stopping or self._control.late:
                 raise
             outcome = "too slow"
-        except RangeError as error:
-            outcome, self._out_of_range = "out of range", error
-        except ZeroProbabilityError:
-            # With an answer at hand it is more likely that numbers vanished.
-            if self._best is None:
+        except (RangeError, ZeroProbabilityError) as error:
+            # An approximation may have ruled out what is possible, or numbers vanished: other bounds may do.
+            if predicted.exact and self._best is None:
                 raise
-            outcome = "out of range"
+            outcome, self._out_of_range = "out of range", error
         finally:
             self._control.deadline = deadline
             seconds = time.monotonic() - began
