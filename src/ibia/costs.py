@@ -44,10 +44,10 @@ WORK, FEWEST, _MOST = 2.0**23, 2, 18
 AVERAGED, _FINISHED = 2.0**27, 0.4
 # Handling a clique of a step, there and back, takes about as long as working on so many table entries.
 _CLIQUE_ENTRIES = 2.0**12
-# Handling a clique once takes as long as this many multiplications and sums, and a slice takes so many handlings for
-# each clique, and in all.
+# Handling a clique once takes as long as this many multiplications and sums, and a slice takes so many handlings more
+# than its cliques do.
 _ENTRIES_PER_CLIQUE = 700.0
-_SLICE_HANDLINGS, _SLICE = 2.0, 100.0
+_SLICE = 100.0
 # An exact answer may cost so many times as much as an approximate one: so much is one bit more of the bound.
 _WORTH_EXACTNESS = 2.0
 # Tables of more bits are counted as if they had so many: the numbers must stay finite.
@@ -144,7 +144,7 @@ class Sizes:
         return Costs(
             level.count * single.entries,
             level.count * single.work,
-            level.count * (_SLICE_HANDLINGS * cliques.size + _SLICE),
+            level.count * (single.graph + _SLICE),
             single.bytes + 8.0 * self._values,
             slices=level,
         )
