@@ -146,18 +146,22 @@ class Search:
         """
         predicted = self._first()
         while True:
-            lower = [self._predictor.predict(bound, quick=True) for bound in self._ladder() if bound < predicted.bound]
             # Where most of the time is graph work, smaller bounds take no less.
-            shorter = [other for other in lower if other.seconds <= predicted.seconds / _SHORTER]
-            patience = _PATIENCE * self._left() if shorter and self._goal.time_limit is not None else math.inf
-            going_on = self._try(predicted, patience)
+            shorter = [] if self._goal.time_limit is None else self._quick_below(predicted.bound)
+            shorter = [other for other in shorter if other.seconds <= predicted.seconds / _SHORTER]
+            going_on = self._try(predicted, _PATIENCE * self._left() if shorter else math.inf)
             outcome = self._attempts[-1].outcome
-            if outcome == "too slow" and shorter:
-                predicted = shorter[-1]
-            elif outcome == "out of memory" and lower:
-                predicted = lower[-1]
-            else:
+            if outcome == "out of memory":
+                shorter = self._quick_below(predicted.bound)
+            elif outcome != "too slow":
                 return going_on
+            if not shorter:
+                return going_on
+            predicted = shorter[-1]
+
+    def _quick_below(self, bound: float) -> list[Prediction]:
+        """Return what quick answers below a bound will cost."""
+        return [self._predictor.predict(other, quick=True) for other in self._ladder() if other < bound]
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""

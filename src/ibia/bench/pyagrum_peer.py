@@ -6,15 +6,14 @@ extra `pyagrum`) and imported only here.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.errors import UnavailableError
 from ibia.model import Model
+from ibia.optional import require
 
 __all__ = ["Peer", "import_pyagrum"]
 
@@ -24,10 +23,7 @@ _ROUNDING = 1e-4
 
 def import_pyagrum() -> Any:
     """Return the module; where it is missing, say what to do."""
-    try:
-        return importlib.import_module("pyagrum")
-    except ImportError:
-        raise UnavailableError("pyAgrum is not installed; pip install 'ibia[pyagrum]' brings it.") from None
+    return require("pyagrum", "pyAgrum", "pyagrum")
 
 
 class Peer:

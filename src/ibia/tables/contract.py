@@ -210,6 +210,22 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
     return Rows(cardinalities, new_strides, new_addresses, new_sizes, inputs - merged), arena
 
 
+@_inside
+def _advance(cardinalities: Integers, strides: Matrix, digits: Integers, offsets: Integers) -> None:
+    """Go on to the next entry of a product: its states, and where it is in each table; from the last to the first."""
+    axis = digits.size - 1
+    while axis >= 0:
+        if digits[axis] + 1 < cardinalities[axis]:
+            digits[axis] += 1
+            for t in range(offsets.size):
+                offsets[t] += strides[t, axis]
+            break
+        for t in range(offsets.size):
+            offsets[t] -= digits[axis] * strides[t, axis]
+        digits[axis] = 0
+        axis -= 1
+
+
 @_compile
 def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
     """Do what `contract` does where products under- or overflow: with logarithms, slowly.
@@ -227,10 +243,6 @@ def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
     digits = np.zeros(axes, np.int64)
     offsets = np.zeros(tables, np.int64)
     for measuring in range(2):
-        for axis in range(axes):
-            digits[axis] = 0
-        for t in range(tables):
-            offsets[t] = 0
         for position in range(size):
             logarithm = 0.0
             for t in range(inputs):
@@ -245,17 +257,7 @@ def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
                     array_at(addresses[t], sizes[t])[offsets[t]] += value
                 if product:
                     array_at(product, size)[position] = value
-            axis = axes - 1
-            while axis >= 0:
-                if digits[axis] + 1 < cardinalities[axis]:
-                    digits[axis] += 1
-                    for t in range(tables):
-                        offsets[t] += strides[t, axis]
-                    break
-                for t in range(tables):
-                    offsets[t] -= digits[axis] * strides[t, axis]
-                digits[axis] = 0
-                axis -= 1
+            _advance(cardinalities, strides, digits, offsets)
     return total, largest
 
 
@@ -283,10 +285,6 @@ def sum_logarithms(rows: Rows) -> float:
     digits = np.zeros(axes, np.int64)
     offsets = np.zeros(tables, np.int64)
     for summing in range(2):
-        for axis in range(axes):
-            digits[axis] = 0
-        for t in range(tables):
-            offsets[t] = 0
         for _ in range(size):
             logarithm = 0.0
             for t in range(inputs):
@@ -302,17 +300,7 @@ def sum_logarithms(rows: Rows) -> float:
                         sums[starts[t] + offsets[t]] += math.exp(logarithm - output[offsets[t]])
                     else:
                         output[offsets[t]] = max(output[offsets[t]], logarithm)
-            axis = axes - 1
-            while axis >= 0:
-                if digits[axis] + 1 < cardinalities[axis]:
-                    digits[axis] += 1
-                    for t in range(tables):
-                        offsets[t] += strides[t, axis]
-                    break
-                for t in range(tables):
-                    offsets[t] -= digits[axis] * strides[t, axis]
-                digits[axis] = 0
-                axis -= 1
+            _advance(cardinalities, strides, digits, offsets)
     for t in range(inputs, tables):
         output = array_at(addresses[t], sizes[t])
         for position in range(output.size):
