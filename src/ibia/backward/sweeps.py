@@ -26,6 +26,8 @@ _AGREEMENT = 1e-7
 _ENOUGH = 0.03
 # When the inconsistency fails to halve, the next messages move only this part of the way.
 _DAMPING = 0.7
+# Where what comes from behind rules out everything, this part of it is taken for saying nothing.
+_DOUBT = 0.01
 # A joint query may need this many bits beyond the bound.
 _QUERY_BITS = 3.0
 # A removed variable whose query cannot be answered is compared with so many of its clique's variables.
@@ -134,7 +136,7 @@ class Sweeper:
             if self.weight < 1.0 and clique in self.backward[number]:
                 table.blend_in(self.backward[number][clique], self.weight)
             self.backward[number][clique] = table
-        tilted, log_mass = _tilt(core.forest, self.backward[number], self.problem.space)
+        tilted, log_mass = self._tilt_or_doubt(core.forest, self.backward[number])
         for clique, scope in messages.scopes.items():
             difference = tilted.beliefs[clique].over(scope).distance(wanted[clique])
             result.note_difference(scope, difference)
@@ -142,6 +144,20 @@ class Sweeper:
         if reduction.removals:
             self._query(number, following, beliefs, result)
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
+
+    def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
+        """Multiply the backward messages into a core; before there is any answer, also those that contradict it.
+
+        Each message comes from a possible state, but after losses not all of them from the same one.
+        """
+        try:
+            return _tilt(core, backward, self.problem.space)
+        except ZeroMassError:
+            if self.best is not None:
+                raise
+        for table in backward.values():
+            table.soften_in(_DOUBT)
+        return _tilt(core, backward, self.problem.space)
 
     def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table], result: Posterior) -> None:
         """Replace the posteriors of cliques whose variables went without loss by joint queries to the following step.

@@ -226,6 +226,12 @@ class Table:
         )
         return self
 
+    def soften_in(self, part: float) -> Table:
+        """Mix in a table of ones with weight `part`."""
+        self.scale_in(1.0 - part)
+        self.values += part
+        return self
+
     def reciprocal(self) -> Table:
         """Return one over this table, and zero where it is zero."""
         return self.space.ones(self.scope).divide_in(self)
