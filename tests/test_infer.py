@@ -23,10 +23,11 @@ from brute_force import (
     random_evidence,
     solve,
 )
-from ibia import examples, pipeline
+from ibia import alternative, examples, pipeline
 from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
+from ibia.forest.calibrate import ZeroMassError
 from ibia.model import Model, Variable
 from ibia.pipeline import Choices, prepare_model
 from ibia.prepare import prepare
@@ -557,14 +558,34 @@ def test_result_explains_itself() -> None:
     assert result.to_dict()["loss_nats"] == result.loss
 
 
-def test_numbers_that_vanish_are_not_called_impossible():
-    """No entry is zero, so neither is the probability: where no answer can be computed, that is what is said."""
+def far_apart() -> Model:
     random = np.random.default_rng(0)
     pairs = [(first, second) for first in range(9) for second in range(first)]
-    model = Model.from_arrays(
+    return Model.from_arrays(
         [Variable(f"X{number}", 4) for number in range(9)],
         [(pair, np.exp(-450.0 * random.random((4, 4)))) for pair in pairs],
     )
-    assert infer(model, bound=18).exact
+
+
+@pytest.mark.parametrize("update", ["sweeps", "links"])
+@pytest.mark.parametrize("bound", [4, 6, 8, 10])
+def test_numbers_that_vanish_are_found_again_in_logarithms(bound, update):
+    """No entry is zero, so neither is the probability: the answer may be rough, and says so, but there is one."""
+    model = far_apart()
+    exact = infer(model, bound=18)
+    assert exact.exact
+    result = infer(model, bound=bound, slices="never", update=update)
+    assert not result.exact
+    assert math.isfinite(result.log_z)
+    assert all(marginal.sum() == pytest.approx(1.0) for marginal in result.marginals)
+    far = max(np.abs(a - b).max() for a, b in zip(result.marginals, exact.marginals, strict=True))
+    assert far <= max(result.error.upper, 1e-6)
+
+
+def test_where_nothing_is_left_of_a_model_without_zeros_that_is_not_called_impossible(monkeypatch):
+    def nothing(*arguments, **options):
+        raise ZeroMassError
+
+    monkeypatch.setattr(alternative, "forward", nothing)
     with pytest.raises(RangeError, match="with 6 bits there is no answer"):
-        infer(model, bound=6)
+        infer(far_apart(), bound=6, slices="never")

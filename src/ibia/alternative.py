@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
 from ibia.costs import alternative_work
+from ibia.forest.calibrate import ZeroMassError
 from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
@@ -94,7 +95,13 @@ def run_forward(problem: Problem, alternative: Alternative, progress: Progress |
         if progress is not None:
             progress(f"{name} order", done, total)
 
-    return forward(problem, problem.order(name, variant), settings, report, topological=name == "topological")
+    order = problem.order(name, variant)
+    try:
+        return forward(problem, order, settings, report, topological=name == "topological")
+    except ZeroMassError:
+        # If not all is impossible, numbers have vanished.
+        settings = replace(settings, far_apart=True)
+        return forward(problem, order, settings, report, topological=name == "topological")
 
 
 def barren(problem: Problem, order: str) -> frozenset[int]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from ibia.forest.calibrate import calibrate
+from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem
@@ -55,6 +55,8 @@ class Settings:
         Further triangulations with random ties when a batch of factors does not fit at first.
     effort
         A step is complete when looking for factors that fit has cost so many times what its tables cost.
+    far_apart
+        Whether numbers are so far apart that ordinary products have vanished: then logarithms are used (slow).
     check
         Check every forest as it is made (slow; for tests and for hunting defects).
     """
@@ -64,6 +66,7 @@ class Settings:
     loss: str = "kl"
     restarts: int = 3
     effort: float = 6.0
+    far_apart: bool = False
     check: bool = False
 
 
@@ -100,6 +103,8 @@ class Step:
         Entries of all clique tables: what the step costs.
     before
         Messages of the former step, which this one started with.
+    far_apart
+        Whether its tables are made of logarithms.
     bytes
         Memory of the tables that can be computed again, when last measured.
     """
@@ -117,6 +122,7 @@ class Step:
     location: dict[int, int] = field(default_factory=dict)
     entries: float = 0.0
     before: Messages | None = None
+    far_apart: bool = False
     bytes: int = 0
 
     def measure(self) -> None:
@@ -143,7 +149,8 @@ class Step:
         """Have the tables of the forest and its core, from the messages that the step started with."""
         if self.forest.beliefs:
             return
-        self.log_z = calibrate(self.forest, space, potentials_of(self.contents, factors, self.before))
+        potentials = potentials_of(self.contents, factors, self.before)
+        self.log_z = calibrate(self.forest, space, potentials, far_apart=self.far_apart)
         if self.core is not None:
             self.core = replay(self.core, self.forest)
 
@@ -217,6 +224,11 @@ def forward(
     topological
         Whether no factor may be added before those of its parents (the order itself sees to that; deferred factors
         must then hold back their descendants).
+
+    Raises
+    ------
+    ZeroMassError
+        Nothing is possible, or numbers have vanished; with logarithms (`Settings.far_apart`) it is the former.
     """
     children = problem.children if topological else None
     space = problem.space
@@ -227,6 +239,7 @@ def forward(
     refusals = Refusals()
     growth = Growth(space, refusals)
     extra = 0.0
+    all_possible = problem.positive and not settings.far_apart
     while remaining:
         started = time.perf_counter()
         bound = settings.bound
@@ -244,12 +257,16 @@ def forward(
             if growth.try_add(remaining[:1], bound, settings.restarts):
                 remaining = remaining[1:]
         forest, contents = growth.forest, growth.contents
-        log_z = calibrate(forest, space, potentials_of(contents, problem.factors, messages))
+        potentials = potentials_of(contents, problem.factors, messages)
+        log_z = calibrate(forest, space, potentials, far_apart=settings.far_apart)
+        if all_possible and any(belief.values.min() == 0.0 for belief in forest.beliefs.values()):
+            # What seems impossible has vanished, and later factors might prefer just that.
+            raise ZeroMassError
         largest = max(growth.bits.values(), default=0.0)
         # A clique that could not be reduced may exceed the bound too: the step says so.
         step = Step(forest, contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
-        step.before = messages
+        step.before, step.far_apart = messages, settings.far_apart
         step.entries = float(sum(belief.values.size for belief in forest.beliefs.values()))
         if settings.check:
             check_forest(forest, space, step.bound)

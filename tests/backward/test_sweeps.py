@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from brute_force import deterministic, largest_error, random_evidence, solve
 from ibia import pipeline
+from ibia.backward.posterior import Posterior
+from ibia.backward.sweeps import Sweeper
+from ibia.forest.calibrate import ZeroMassError, calibrate
+from ibia.forest.forest import Forest
 from ibia.model import Model
+from ibia.tables import Space, Table
 
 # How models are approximated is looked at here: in slices the small ones would come out exact (test_slices.py).
 infer = partial(pipeline.infer, slices="never")
@@ -53,3 +59,36 @@ def test_no_loss_and_no_disagreement_mean_a_small_error() -> None:
             if result.loss < 1e-9 and error > max(10.0 * result.error.upper, 1e-9):
                 wrong.append((seed, order, result.exact, error))
     assert wrong == []
+
+
+def contradiction() -> tuple[Sweeper, Forest, dict[int, Table]]:
+    """Two cliques that make X0, X1 and X2 equal, and messages that say X0 = 0 and X2 = 1."""
+    equal = np.array([0.5, 0.0, 0.0, 0.5])
+    space = Space((2, 2, 2))
+    core = Forest()
+    core.add_clique(0, (0, 1))
+    core.add_clique(1, (1, 2))
+    core.connect(0, 1, (1,))
+    calibrate(core, space, {0: [Table(space, (0, 1), equal)], 1: [Table(space, (1, 2), equal)]})
+    backward = {
+        0: Table(space, (0, 1), np.array([1.0, 1.0, 0.0, 0.0])),
+        1: Table(space, (1, 2), np.array([0.0, 1.0, 0.0, 1.0])),
+    }
+    problem = SimpleNamespace(space=space)
+    step = SimpleNamespace(far_apart=False, contents={})
+    return Sweeper(problem, [step], 3.0), core, backward  # type: ignore[arg-type]
+
+
+def test_messages_that_contradict_each_other_are_doubted_alike() -> None:
+    sweeper, core, backward = contradiction()
+    tilted, log_mass = sweeper._tilt_or_doubt(core, backward)
+    assert np.isfinite(log_mass)
+    for belief in tilted.beliefs.values():
+        np.testing.assert_allclose(belief.values, [0.5, 0.0, 0.0, 0.5], atol=1e-12)
+
+
+def test_once_there_is_an_answer_contradictions_end_the_sweeps() -> None:
+    sweeper, core, backward = contradiction()
+    sweeper.best = Posterior()
+    with pytest.raises(ZeroMassError):
+        sweeper._tilt_or_doubt(core, backward)

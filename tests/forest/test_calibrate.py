@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from brute_force import forest_joint, joint_of_tables, marginal_of, recalibrate
-from ibia.forest.calibrate import ZeroMassError
+from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest, edge
 from ibia.forest.joint import Queried
@@ -65,6 +65,41 @@ def test_beliefs_are_marginals_and_log_z_is_the_mass(seed: int, zeros: float) ->
             forest.sepsets[edge(first, second)].values, marginal_of(joint, held, sepset), rtol=1e-10, atol=1e-14
         )
     np.testing.assert_allclose(forest_joint(forest, space, held), joint, rtol=1e-9, atol=1e-14)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+def test_logarithms_give_the_same_beliefs(seed: int, zeros: float) -> None:
+    plain, space, _ = random_forest(seed, zeros)
+    other, _, _ = random_forest(seed, zeros)
+    for again in range(2):
+        log_z = recalibrate(plain, space)
+        assert recalibrate(other, space, far_apart=True) == pytest.approx(log_z, abs=1e-10), again
+        for clique, table in plain.beliefs.items():
+            np.testing.assert_allclose(other.beliefs[clique].values, table.values, rtol=1e-9, atol=1e-14)
+        for key, table in plain.sepsets.items():
+            np.testing.assert_allclose(other.sepsets[key].values, table.values, rtol=1e-9, atol=1e-14)
+        # The second time there is something to divide by.
+        news = np.random.default_rng(seed).random(next(iter(plain.beliefs.values())).values.size)
+        for forest in (plain, other):
+            next(iter(forest.beliefs.values())).values[:] *= news
+
+
+def test_what_is_possible_does_not_vanish_in_logarithms() -> None:
+    space = Space((2, 2, 2))
+    forest = Forest()
+    for clique, scope in enumerate([(0, 1), (1, 2)]):
+        forest.add_clique(clique, scope)
+    forest.connect(0, 1, (1,))
+    potentials = {
+        0: [Table(space, (0, 1), np.array([1.0, 1e-300, 1e-300, 0.0]))] * 2,
+        1: [Table(space, (1, 2), np.array([1e-300, 1.0, 1e-300, 1e-300]))] * 2,
+    }
+    log_z = calibrate(forest, space, potentials, far_apart=True)
+    assert log_z == pytest.approx(0.0)
+    for belief in forest.beliefs.values():
+        np.testing.assert_array_equal(belief.values > 0.0, [True, True, True, belief.scope == (1, 2)])
+    np.testing.assert_allclose(forest.beliefs[0].values, [1.0, 0.0, 0.0, 0.0], atol=1e-200)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -145,19 +145,32 @@ class Sweeper:
             self._query(number, following, beliefs, result)
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
+    def _tilt(
+        self, core: Forest, backward: dict[int, Table], far_apart: bool = False
+    ) -> tuple[Forest, float]:
+        """Multiply the backward messages into a copy of a core and calibrate it; also return the log of its mass."""
+        forest = core.share_tables()
+        potentials = {
+            clique: [belief, backward[clique]] if clique in backward else [belief]
+            for clique, belief in core.beliefs.items()
+        }
+        far_apart = far_apart or self.steps[0].far_apart
+        return forest, calibrate(forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart)
+
     def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
         """Multiply the backward messages into a core; before there is any answer, also those that contradict it.
 
         Each message comes from a possible state, but after losses not all of them from the same one.
         """
         try:
-            return _tilt(core, backward, self.problem.space)
+            return self._tilt(core, backward)
         except ZeroMassError:
             if self.best is not None:
                 raise
         for table in backward.values():
             table.soften_in(_DOUBT)
-        return _tilt(core, backward, self.problem.space)
+        # Nothing that was possible is impossible now, in logarithms.
+        return self._tilt(core, backward, far_apart=True)
 
     def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table], result: Posterior) -> None:
         """Replace the posteriors of cliques whose variables went without loss by joint queries to the following step.
@@ -201,23 +214,13 @@ class Sweeper:
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
-                beliefs = _tilt(core.forest, self.backward[number], self.problem.space)[0].beliefs
+                beliefs = self._tilt(core.forest, self.backward[number])[0].beliefs
             tables = conditionals(messages, beliefs)
             if tilt:
                 for clique, table in tables.items():
                     table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
             messages.tables = tables
             keep_within(self.steps[: number + 1], space)
-
-
-def _tilt(core: Forest, backward: dict[int, Table], space: Space) -> tuple[Forest, float]:
-    """Multiply the backward messages into a copy of the core and calibrate it; also return the log of its mass."""
-    forest = core.share_tables()
-    potentials = {
-        clique: [belief, backward[clique]] if clique in backward else [belief]
-        for clique, belief in core.beliefs.items()
-    }
-    return forest, calibrate(forest, space, potentials, core.sepsets)
 
 
 def _posterior_of(scope: Scope, here: Queried, there: Queried) -> Table | None:

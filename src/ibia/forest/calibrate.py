@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ibia.flat import ends, flat
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.forest.layout import Trees, assign_readings
-from ibia.forest.logarithms import set_marginals
+from ibia.forest.logarithms import propagate_logarithms
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
@@ -64,7 +64,12 @@ class ZeroMassError(ArithmeticError):
 
 
 def calibrate(
-    forest: Forest, space: Space, potentials: Potentials, divisors: Mapping[Edge, Table] | None = None
+    forest: Forest,
+    space: Space,
+    potentials: Potentials,
+    divisors: Mapping[Edge, Table] | None = None,
+    *,
+    far_apart: bool = False,
 ) -> float:
     """Calibrate every tree and return log Z, the sum of the trees' logarithms of total mass.
 
@@ -76,6 +81,8 @@ def calibrate(
         Tables whose product belongs to each clique.
     divisors
         Sepset beliefs to divide out, where the potentials contain beliefs of cliques that shared them.
+    far_apart
+        Whether numbers are known to be so far apart that what is possible might vanish.
     """
     walks = list(chain.from_iterable(forest.trees()))
     order = [clique for clique, _ in walks]
@@ -87,7 +94,7 @@ def calibrate(
     layout.plan.divisors[:] = [0 if table is None else address_of(table.values) for table in shared]
     beliefs = {clique: space.unset(forest.scopes[clique]) for clique in order}
     sepsets = {key: space.unset(forest.neighbours[key[0]][key[1]]) for key in keys if key[0] >= 0}
-    log_z = layout.calibrate(beliefs.values(), sepsets.values())
+    log_z = layout.calibrate(beliefs.values(), sepsets.values(), far_apart)
     forest.beliefs, forest.sepsets = beliefs, sepsets
     return log_z
 
@@ -124,10 +131,7 @@ class Marginals:
                 return log_z
         except ZeroMassError:
             pass
-        log_z = set_marginals(self._layout.plan, self._layout.sizes, self._layout.space.control)
-        if log_z == -math.inf:
-            raise ZeroMassError
-        return log_z
+        return self._layout.run_logarithms()
 
     def apart(self) -> list[Array]:
         """Return the marginal of each variable."""
@@ -206,11 +210,13 @@ class _Layout:
         self._messages: dict[tuple[str, int], Array] = {}
         self._keep = False
 
-    def calibrate(self, beliefs: Iterable[Table], sepsets: Iterable[Table]) -> float:
+    def calibrate(self, beliefs: Iterable[Table], sepsets: Iterable[Table], far_apart: bool) -> float:
         """Pass all messages, write the beliefs of cliques and sepsets to these tables, and return log Z."""
         self._keep = True
         self.plan.beliefs[:] = [address_of(table.values) for table in beliefs]
         self.plan.upward[self.plan.parents >= 0] = [address_of(table.values) for table in sepsets]
+        if far_apart:
+            return self.run_logarithms()
         wide = self._spreads() > _LONGEST_RANGE
         if not wide.any():
             return self.run()
@@ -256,6 +262,15 @@ class _Layout:
             self._allocate()
         self.plan.scales.fill(1.0)
         return self._pass(COLLECT, self.count - 1, -1) + self._pass(DISTRIBUTE, 0, self.count)
+
+    def run_logarithms(self) -> float:
+        """Do the same with logarithms: slowly, but no number vanishes."""
+        if not self.count:
+            return 0.0
+        log_z = propagate_logarithms(self.plan, self.sizes, self.space.control)
+        if log_z == -math.inf:
+            raise ZeroMassError
+        return log_z
 
     def nothing_lost(self) -> bool:
         """Tell whether no entry of a message that counts was taken for zero.

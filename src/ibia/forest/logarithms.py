@@ -1,6 +1,7 @@
 """Messages in logarithms: for trees whose numbers are so far apart that ordinary ones would vanish.
 
-Slow, and seldom needed: only where ordinary messages may have lost something that counts (``calibrate.py``).
+Slow, and seldom needed: only where ordinary messages have lost something that counts (``calibrate.py``). Beliefs are
+ordinary numbers all the same; in them what is possible stays so, if only by a least number.
 """
 
 from __future__ import annotations
@@ -19,56 +20,91 @@ from ibia.tables import memory
 from ibia.tables.contract import sum_logarithms
 from ibia.tables.memory import address_of
 
-__all__ = ["set_marginals"]
+__all__ = ["propagate_logarithms"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+# The least logarithm of a belief: its reciprocal, and the product of that with a few others, can be told from infinity.
+_LEAST = -600.0
 
-def set_marginals(plan: Plan, sizes: Integers, control: Control) -> float:
-    """Set the marginals that a plan reads, and return log Z (minus infinity: nothing is possible).
+
+def propagate_logarithms(plan: Plan, sizes: Integers, control: Control) -> float:
+    """Set the marginals and beliefs that a plan asks for, and return log Z (minus infinity: nothing is possible).
 
     Parameters
     ----------
     plan
-        Without divisors and beliefs.
+        Where it has beliefs of cliques, those of sepsets come in the place of upward messages.
     sizes
         Entries of each edge's message, none for a root.
     """
     inputs, addresses = _logarithms(plan)
     upward, downward = _Messages(sizes), _Messages(sizes)
+    ratios = _Messages(sizes) if plan.divisors.any() else upward
+    sepsets = plan.upward
     plan = plan._replace(
-        inputs=addresses, upward=upward.addresses, ratios=upward.addresses, downward=downward.addresses
+        inputs=addresses, upward=upward.addresses, ratios=ratios.addresses, downward=downward.addresses
     )
     log_z = 0.0
     for clique in range(sizes.size - 1, -1, -1):
         if plan.parents[clique] >= 0:
             control.check()
-            sum_logarithms(rows_of(plan, clique, COLLECT))
+            sum_logarithms(rows_of(plan, clique, COLLECT), 0)
             largest = float(upward[clique].max())
             if largest == -math.inf:
                 return largest
             upward[clique] -= largest
             log_z += largest
+            if ratios is not upward:
+                ratios[clique] = _over(upward[clique], _divisor(plan, clique, sizes[clique]))
     for clique in range(sizes.size):
         control.check()
-        log_total = sum_logarithms(rows_of(plan, clique, DISTRIBUTE))
+        belief = int(plan.beliefs[clique])
+        log_total = sum_logarithms(rows_of(plan, clique, DISTRIBUTE), belief)
         if log_total == -math.inf:
             return log_total
         if plan.parents[clique] < 0:
             log_z += log_total
+        if belief:
+            scope = plan.scopes[plan.scope_starts[clique] : plan.scope_starts[clique + 1]]
+            _write(_at(belief, int(np.prod(plan.cardinalities[scope]))), log_total)
         for child in plan.children[plan.child_starts[clique] : plan.child_starts[clique + 1]].tolist():
             agreed = downward[child] - log_total
+            if belief:
+                sepset = _at(sepsets[child], sizes[child])
+                sepset[:] = agreed
+                _write(sepset, 0.0)
             _read_sepset(plan, child, np.exp(agreed))
-            downward[child][:] = np.subtract(
-                agreed, upward[child], out=np.full_like(agreed, -math.inf), where=upward[child] > -math.inf
-            )
+            downward[child] = _over(agreed, upward[child])
         for read in range(plan.read_starts[clique], plan.read_starts[clique + 1]):
             marginal = _at(plan.reads[read], plan.cardinalities[plan.read_variables[read]])
             marginal[:] = np.exp(marginal - log_total)
     # Logarithms are read by their addresses: they have to be there until now.
     del inputs
     return log_z
+
+
+def _divisor(plan: Plan, clique: int, size: int) -> Array:
+    """Return the logarithms of what a clique's message is to be divided by."""
+    if not plan.divisors[clique]:
+        return np.zeros(size)
+    with np.errstate(divide="ignore"):
+        return np.log(_at(plan.divisors[clique], size))
+
+
+def _over(numerator: Array, denominator: Array) -> Array:
+    """Divide in logarithms; zero over zero is zero."""
+    return np.subtract(
+        numerator, denominator, out=np.full_like(numerator, -math.inf), where=denominator > -math.inf
+    )
+
+
+def _write(table: Array, log_total: float) -> None:
+    """Turn logarithms into a belief: what is possible does not vanish."""
+    possible = table > -math.inf
+    np.maximum(table - log_total, _LEAST, out=table, where=possible)
+    np.exp(table, out=table)
 
 
 class _Messages:

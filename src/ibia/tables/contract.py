@@ -262,10 +262,11 @@ def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
 
 
 @_compile
-def sum_logarithms(rows: Rows) -> float:
+def sum_logarithms(rows: Rows, product: int) -> float:
     """Do what `contract` does with logarithms of tables: no number vanishes, however far apart they are. Slow.
 
-    Inputs and outputs are logarithms; the outputs need not be set before. Returns the logarithm of the total.
+    Inputs and outputs are logarithms, and so is the product if it is wanted; the outputs need not be set before.
+    Returns the logarithm of the total.
     """
     cardinalities, strides, addresses, sizes, inputs = rows
     axes = cardinalities.size
@@ -285,10 +286,12 @@ def sum_logarithms(rows: Rows) -> float:
     digits = np.zeros(axes, np.int64)
     offsets = np.zeros(tables, np.int64)
     for summing in range(2):
-        for _ in range(size):
+        for position in range(size):
             logarithm = 0.0
             for t in range(inputs):
                 logarithm += array_at(addresses[t], sizes[t])[offsets[t]]
+            if product:
+                array_at(product, size)[position] = logarithm
             if logarithm > -np.inf:
                 if summing:
                     total += math.exp(logarithm - largest)
