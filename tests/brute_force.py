@@ -331,4 +331,4 @@ BUILDERS: dict[str, Callable[[Generator], Model]] = {
 def recalibrate(forest: Forest, space: Space, far_apart: bool = False) -> float:
     """Calibrate a forest from its own beliefs (over its sepsets, where it has them) and return log Z."""
     potentials = {clique: [table] for clique, table in forest.beliefs.items()}
-    return calibrate(forest, space, potentials, forest.sepsets, far_apart=far_apart)
+    return calibrate(forest, space, potentials, forest.sepsets, far_apart=far_apart).log_z

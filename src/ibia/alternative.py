@@ -111,7 +111,7 @@ def barren(problem: Problem, order: str) -> frozenset[int]:
 
 def nothing_lost(steps: list[Step]) -> bool:
     """Tell whether no lossy operation was made: a loss of zero alone would not do (rounding hides small losses)."""
-    return all(step.reduction is None or step.reduction.removals == 0 for step in steps)
+    return not steps or steps[-1].whole
 
 
 def solved(posterior: Posterior, steps: list[Step], order: str, exact: bool) -> Solved:

@@ -129,7 +129,7 @@ class Problem:
     def barren(self) -> frozenset[int]:
         """Factors that cannot change the posterior of variables in other factors (or none)."""
         structure = self._simplified.structure
-        if structure is None or not structure.normalised:
+        if structure is None or not structure.normalised or self.merged.roots:
             return frozenset()
         return frozenset(
             place

@@ -105,6 +105,8 @@ class Step:
         Messages of the former step, which this one started with.
     far_apart
         Whether its tables are made of logarithms.
+    whole
+        Whether it lacks nothing: no lossy operation was made before, and no number has vanished.
     bytes
         Memory of the tables that can be computed again, when last measured.
     """
@@ -123,6 +125,7 @@ class Step:
     entries: float = 0.0
     before: Messages | None = None
     far_apart: bool = False
+    whole: bool = False
     bytes: int = 0
 
     def measure(self) -> None:
@@ -150,7 +153,7 @@ class Step:
         if self.forest.beliefs:
             return
         potentials = potentials_of(self.contents, factors, self.before)
-        self.log_z = calibrate(self.forest, space, potentials, far_apart=self.far_apart)
+        self.log_z = calibrate(self.forest, space, potentials, far_apart=self.far_apart).log_z
         if self.core is not None:
             self.core = replay(self.core, self.forest)
 
@@ -240,6 +243,7 @@ def forward(
     growth = Growth(space, refusals)
     extra = 0.0
     all_possible = problem.positive and not settings.far_apart
+    whole = True
     while remaining:
         started = time.perf_counter()
         bound = settings.bound
@@ -258,7 +262,7 @@ def forward(
                 remaining = remaining[1:]
         forest, contents = growth.forest, growth.contents
         potentials = potentials_of(contents, problem.factors, messages)
-        log_z = calibrate(forest, space, potentials, far_apart=settings.far_apart)
+        log_z, numbers_kept = calibrate(forest, space, potentials, far_apart=settings.far_apart)
         if all_possible and any(belief.values.min() == 0.0 for belief in forest.beliefs.values()):
             # What seems impossible has vanished, and later factors might prefer just that.
             raise ZeroMassError
@@ -267,6 +271,7 @@ def forward(
         step = Step(forest, contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
         step.before, step.far_apart = messages, settings.far_apart
+        whole = step.whole = whole and numbers_kept
         step.entries = float(sum(belief.values.size for belief in forest.beliefs.values()))
         if settings.check:
             check_forest(forest, space, step.bound)
@@ -287,6 +292,11 @@ def forward(
             messages = Messages(*trees.messages())
             messages.tables = conditionals(messages, step.core.forest.beliefs)
             step.messages = messages
+            whole = whole and step.reduction.removals == 0
+            if whole:
+                # How far apart their entries are matters to exactness alone.
+                for table in messages.tables.values():
+                    table.measure_spread()
         step.seconds = time.perf_counter() - started
         keep_within(steps, space)
         if progress is not None:

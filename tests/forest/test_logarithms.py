@@ -82,3 +82,43 @@ def test_long_chains_do_without(monkeypatch: pytest.MonkeyPatch) -> None:
     result = infer(Model.from_arrays([2] * (count + 1), factors), bound=20)
     assert result.exact
     assert result.log_z < -1000.0
+
+
+def strong_with_zeros(seed: int) -> Logarithms:
+    """Factors over up to three variables with zeros, and some over the same or overlapping variables."""
+    generator = np.random.default_rng(seed)
+    count = int(generator.integers(6, 10))
+    factors: Logarithms = []
+    for variable in range(count):
+        parents = generator.choice(variable, min(int(generator.integers(1, 3)), variable), replace=False)
+        scope = (*sorted(parents.tolist()), variable)
+        strength = float(generator.choice([100.0, 300.0, 600.0]))
+        table = -strength * generator.integers(0, 2, [2] * len(scope)) - generator.random([2] * len(scope))
+        table[generator.random(table.shape) < 0.15] = -math.inf
+        factors.append((scope, table))
+    for _ in range(3):
+        pair = tuple(sorted(generator.choice(count, 2, replace=False).tolist()))
+        factors.append((pair, -600.0 * generator.integers(0, 2, (2, 2)) - generator.random((2, 2))))
+    return factors
+
+
+def test_what_calls_itself_exact_has_lost_no_number() -> None:
+    """Products of factors, parts of factors, steps without loss: numbers may vanish in all of them."""
+    exact = {1: 0, 2: 0}
+    for seed in range(120):
+        factors = strong_with_zeros(seed)
+        count = 1 + max(scope[-1] for scope, _ in factors)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            terms = [sum(t[tuple(s[v] for v in scope)] for scope, t in factors) for s in np.ndindex(*[2] * count)]
+        if max(terms) == -math.inf:
+            continue
+        log_z, marginals = by_enumeration([2] * count, factors)
+        model = Model.from_arrays([2] * count, [(scope, np.exp(table)) for scope, table in factors])
+        for bound, order in itertools.product((2, 3), ("elimination", "reverse")):
+            result = infer(model, bound=bound, slices="never", order=order)
+            if result.exact:
+                exact[min(len(result.steps), 2)] += 1
+                assert result.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-9), seed
+                for found, true in zip(result.marginals, marginals, strict=True):
+                    np.testing.assert_allclose(found, true, atol=1e-9, err_msg=str(seed))
+    assert min(exact.values()) > 20

@@ -155,7 +155,7 @@ class Sweeper:
             for clique, belief in core.beliefs.items()
         }
         far_apart = far_apart or self.steps[0].far_apart
-        return forest, calibrate(forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart)
+        return forest, calibrate(forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart).log_z
 
     def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
         """Multiply the backward messages into a core; before there is any answer, also those that contradict it.

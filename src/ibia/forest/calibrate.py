@@ -24,7 +24,7 @@ from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
 
-__all__ = ["Inputs", "Marginals", "ZeroMassError", "calibrate"]
+__all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -59,6 +59,21 @@ class Inputs(NamedTuple):
     spreads: Array
 
 
+class Calibrated(NamedTuple):
+    """What calibration tells.
+
+    Attributes
+    ----------
+    log_z
+        The sum of the trees' logarithms of total mass.
+    whole
+        Whether no entry can have vanished.
+    """
+
+    log_z: float
+    whole: bool
+
+
 class ZeroMassError(ArithmeticError):
     """The product of all tables of a tree is zero everywhere."""
 
@@ -70,8 +85,8 @@ def calibrate(
     divisors: Mapping[Edge, Table] | None = None,
     *,
     far_apart: bool = False,
-) -> float:
-    """Calibrate every tree and return log Z, the sum of the trees' logarithms of total mass.
+) -> Calibrated:
+    """Calibrate every tree.
 
     Afterwards the forest has new beliefs and sepsets; each sums to one.
 
@@ -96,7 +111,7 @@ def calibrate(
     sepsets = {key: space.unset(forest.neighbours[key[0]][key[1]]) for key in keys if key[0] >= 0}
     log_z = layout.calibrate(beliefs.values(), sepsets.values(), far_apart)
     forest.beliefs, forest.sepsets = beliefs, sepsets
-    return log_z
+    return Calibrated(log_z, not far_apart and not layout.doubtful.any())
 
 
 class Marginals:
@@ -272,15 +287,20 @@ class _Layout:
             raise ZeroMassError
         return log_z
 
-    def nothing_lost(self) -> bool:
-        """Tell whether no entry of a message that counts was taken for zero.
+    @property
+    def doubtful(self) -> NDArray[np.bool_]:
+        """For each clique, whether entries may have been taken for zero, after a run.
 
-        Where the inputs of a clique, and what its children sent, are not far apart, its product is sure to be whole.
+        Where its inputs, and what its children sent, are not far apart, its product is sure to be whole.
         """
         plan = self.plan
         has_parent = plan.parents >= 0
         received = np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.count)
-        doubtful = (self._spreads() + received > _LONGEST_RANGE) | (plan.ranges > _FAR_APART)
+        return (self._spreads() + received > _LONGEST_RANGE) | (plan.ranges > _FAR_APART)
+
+    def nothing_lost(self) -> bool:
+        """Tell whether no entry of a message that counts was taken for zero."""
+        doubtful = self.doubtful
         return not doubtful.any() or self._most_lost(doubtful) < _FAR_APART
 
     def _most_lost(self, cliques: NDArray[np.bool_]) -> float:

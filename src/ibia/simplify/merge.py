@@ -1,15 +1,25 @@
-"""Merging: factors of one scope become one table, its axes sorted and its largest entry one."""
+"""Merging: factors of one scope become one table, its axes sorted and its largest entry one.
+
+Where numbers of that table would vanish, there are several instead, all of them the same root of it.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ibia.flat import ends
 from ibia.simplify.working import Factors, Indices, Values, compiled
 from ibia.sorting import sort_parts
 
 __all__ = ["Merged", "merge_factors"]
+
+# Entries below the first number times the largest may not be whole any more. Where there are such, the logarithms of
+# entries of a table may be so far apart.
+_LEAST, _FAR_APART = 1e-260, 300.0
 
 
 class Merged(NamedTuple):
@@ -27,6 +37,8 @@ class Merged(NamedTuple):
         Logarithms of the scales taken out.
     spreads
         Logarithm of the largest entry (which is one) over the smallest positive one of each table.
+    roots
+        Whether some tables are only roots of what they stand for, as often in a row as it takes.
     """
 
     starts: Indices
@@ -37,6 +49,7 @@ class Merged(NamedTuple):
     sources: Indices
     log_scales: Values
     spreads: Values
+    roots: bool
 
 
 def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) -> Merged:
@@ -51,8 +64,30 @@ def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) ->
     """
     renumbered = factors._replace(starts=factors.starts - factors.starts[0], members=members)
     starts, scopes, bounds, sources = _group(renumbered.starts, members.copy(), cardinalities.size)
-    offsets, values, log_scales, spreads = _merge(renumbered, cardinalities, sources, bounds)
-    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads)
+    offsets, values, log_scales, spreads, least = _merge(renumbered, cardinalities, sources, bounds, False)
+    merged = Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads, False)
+    if (least >= _LEAST).all():
+        return merged
+    _, logarithms, log_scales, spreads, _ = _merge(renumbered, cardinalities, sources, bounds, True)
+    counts = np.where(least < _LEAST, np.ceil(spreads / _FAR_APART), 1.0).astype(np.int64)
+    return _take_roots(merged._replace(values=logarithms, log_scales=log_scales, spreads=spreads), counts)
+
+
+def _take_roots(merged: Merged, counts: Indices) -> Merged:
+    """Replace each table, given by its logarithms, by so many roots of it."""
+
+    def repeated(starts: Indices, values: NDArray[Any]) -> tuple[Indices, NDArray[Any]]:
+        parts = [values[begin:end] for begin, end in pairwise(starts.tolist())]
+        chosen = [part for part, count in zip(parts, counts, strict=True) for _ in range(count)]
+        return ends([part.size for part in chosen]), np.concatenate(chosen)
+
+    starts, scopes = repeated(merged.starts, merged.scopes)
+    offsets, logarithms = repeated(merged.offsets, merged.values)
+    bounds, sources = repeated(merged.bounds, merged.sources)
+    degrees = counts.repeat(counts)
+    values = np.exp(logarithms / degrees.repeat(np.diff(offsets)))
+    log_scales, spreads = (array.repeat(counts) / degrees for array in (merged.log_scales, merged.spreads))
+    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads, True)
 
 
 @compiled
@@ -109,9 +144,13 @@ def _group(starts: Indices, scopes: Indices, variables: int) -> tuple[Indices, I
 
 @compiled
 def _merge(
-    factors: Factors, sizes: Indices, order: Indices, bounds: Indices
-) -> tuple[Indices, Values, Values, Values]:
-    """Multiply the factors between two bounds; a group that is zero everywhere has the log scale minus infinity."""
+    factors: Factors, sizes: Indices, order: Indices, bounds: Indices, in_logarithms: bool
+) -> tuple[Indices, Values, Values, Values, Values]:
+    """Multiply the factors between two bounds; a group that is zero everywhere has the log scale minus infinity.
+
+    Returns where the tables begin, the tables (or their logarithms), log scales, spreads, and for each table the least
+    positive number that was met on the way, over the largest then.
+    """
     starts, members, offsets, values, _ = factors
     count = bounds.size - 1
     out_offsets = np.zeros(count + 1, np.int64)
@@ -120,9 +159,10 @@ def _merge(
         factor = order[bounds[group]]
         out_offsets[group + 1] = out_offsets[group] + offsets[factor + 1] - offsets[factor]
         most = max(most, starts[factor + 1] - starts[factor])
-    out = np.ones(out_offsets[count], np.float64)
+    out = np.full(out_offsets[count], 0.0 if in_logarithms else 1.0, np.float64)
     log_scales = np.zeros(count, np.float64)
     spreads = np.empty(count, np.float64)
+    leasts = np.ones(count, np.float64)
     digits = np.zeros(most, np.int64)
     strides = np.empty(most, np.int64)
     for group in range(count):
@@ -135,9 +175,15 @@ def _merge(
                 for other in range(scope.size):
                     if scope[other] > scope[axis]:
                         strides[axis] *= sizes[scope[other]]
-            target, largest = 0, 0.0
+            target, largest, least = 0, -np.inf if in_logarithms else 0.0, np.inf
             for entry in range(offsets[factor], offsets[factor + 1]):
-                table[target] *= values[entry]
+                if in_logarithms:
+                    table[target] += np.log(values[entry])
+                else:
+                    possible = table[target] > 0.0 and values[entry] > 0.0
+                    table[target] *= values[entry]
+                    if possible:
+                        least = min(least, table[target])
                 largest = max(largest, table[target])
                 for axis in range(scope.size - 1, -1, -1):
                     digits[axis] += 1
@@ -146,13 +192,19 @@ def _merge(
                         break
                     target -= digits[axis] * strides[axis]
                     digits[axis] = 0
-            log_scales[group] += np.log(largest)
-            if largest > 0.0:
+            log_scales[group] += largest if in_logarithms else np.log(largest)
+            if in_logarithms and largest > -np.inf:
+                for entry in range(table.size):
+                    table[entry] -= largest
+            elif largest > 0.0:
+                leasts[group] = min(leasts[group], least / largest)
                 for entry in range(table.size):
                     table[entry] /= largest
-        smallest = 1.0
+            elif least == 0.0:
+                leasts[group] = 0.0
+        smallest = 0.0 if in_logarithms else 1.0
         for entry in range(table.size):
-            if 0.0 < table[entry] < smallest:
+            if (-np.inf if in_logarithms else 0.0) < table[entry] < smallest:
                 smallest = table[entry]
-        spreads[group] = -np.log(smallest)
-    return out_offsets, out, log_scales, spreads
+        spreads[group] = -smallest if in_logarithms else -np.log(smallest)
+    return out_offsets, out, log_scales, spreads, leasts

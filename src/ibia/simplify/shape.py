@@ -10,6 +10,8 @@ __all__ = ["split_products"]
 
 # A product of two rounded numbers differs from the rounded product by a few units in the last place, no more.
 _ROUNDING = float(8 * np.finfo(float).eps)
+# Of smaller products of positive numbers the last places may be lost, or all.
+_LEAST = 1e-290
 # Pairs of variables are tried against the rest in tables of so many variables.
 _FEWEST_FOR_PAIRS, _MOST_FOR_PAIRS = 4, 8
 
@@ -151,7 +153,8 @@ def _find_product(table: Values, pivot: int, extents: Indices, strides: Indices)
                 away = (first_pivot - entry // strides[first] % extents[first]) * strides[first]
                 away += (second_pivot - entry // strides[second] % second_size) * strides[second]
                 product = table[pivot - away] * (table[entry + away] / table[pivot])
-                if abs(product - table[entry]) > _ROUNDING * table[entry]:
+                vanishing = product < _LEAST and table[pivot - away] > 0.0 and table[entry + away] > 0.0
+                if vanishing or abs(product - table[entry]) > _ROUNDING * table[entry]:
                     found = False
                     break
             if found:

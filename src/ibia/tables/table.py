@@ -124,7 +124,7 @@ class Table:
     Attributes
     ----------
     spread
-        Logarithm of the largest over the smallest positive entry, for factors of a model (0: nothing to fear).
+        Logarithm of the largest over the smallest positive entry, of factors and wherever it was measured (else 0).
     """
 
     __slots__ = ("scope", "space", "spread", "values")
@@ -225,6 +225,12 @@ class Table:
             self.values.size, lambda part: kernels.blend_in(self.values[part], old.values[part], weight)
         )
         return self
+
+    def measure_spread(self) -> None:
+        """Set `spread` to what it is."""
+        largest = float(self.values.max())
+        smallest = float(self.values.min(where=self.values > 0.0, initial=largest))
+        self.spread = math.log(largest / smallest) if smallest > 0.0 else 0.0
 
     def soften_in(self, part: float) -> Table:
         """Mix in a table of ones with weight `part`."""
