@@ -40,6 +40,7 @@ GRIDS = 5
 BOUNDS = range(6, 18)
 
 Scopes = dict[int, tuple[int, ...]]
+Edges = list[tuple[int, int, tuple[int, ...]]]
 
 
 def error_against_bound() -> None:
@@ -106,8 +107,8 @@ def forests() -> None:
             "Dashed: the factor that does not fit at first.")  # fmt: skip
     draw_forest(build, first.forest.scopes, list(first.forest.edges()), names)
     caption(build, "1. Build, infer: the first forest",
-            f"{first.added} factors fit, in {len(first.forest.scopes)} cliques of at most {first.largest_bits:.0f} spins. "
-            f"On the lines: what\nneighbours share. Their tables are calibrated.")  # fmt: skip
+            f"{first.added} factors fit, in {len(first.forest.scopes)} cliques of at most {first.largest_bits:.0f} "
+            f"spins. On the lines: what\nneighbours share. Their tables are calibrated.")  # fmt: skip
     core = first.core.forest
     draw_forest(rest, core.scopes, list(core.edges()), names, first.reduction.scopes)
     gone = len(first.forest.scopes) - len(core.scopes)
@@ -152,8 +153,8 @@ def sweeps() -> None:
     axes.set_yscale("log")
     axes.set_ylim(1e-6, 1)
     axes.set_xlabel("forest of the sequence that holds a variable last", color=GREY)
-    axes.set_title("Errors of the marginals (Hellinger distance; lines: medians), grid of 12 × 12 at 7 bits", loc="left",
-                   fontsize=12, pad=12)  # fmt: skip
+    axes.set_title("Errors of the marginals (Hellinger distance; lines: medians), grid of 12 × 12 at 7 bits",
+                   loc="left", fontsize=12, pad=12)  # fmt: skip
     axes.legend(frameon=False, loc="upper right")
     tidy(axes)
     figure.tight_layout()
@@ -226,7 +227,12 @@ def sequence_of(model: ibia.Model, order: str, bound: float) -> tuple[Problem, l
 
 
 def draw_grid(
-    axes: Any, problem: Problem, names: list[str], columns: int, steps: list[Step] | None = None, held: int | None = None
+    axes: Any,
+    problem: Problem,
+    names: list[str],
+    columns: int,
+    steps: list[Step] | None = None,
+    held: int | None = None,
 ) -> None:
     """Draw a grid of spins; factors of later steps dashed, and without the edges of a spin that is held."""
     late = set() if steps is None else {number for step in steps[1:] for number in step.location if number >= 0}
@@ -249,9 +255,7 @@ def draw_grid(
     axes.axis("off")
 
 
-def draw_forest(
-    axes: Any, scopes: Scopes, edges: list[tuple[int, int, tuple[int, ...]]], names: list[str], left: Scopes | None = None
-) -> None:
+def draw_forest(axes: Any, scopes: Scopes, edges: Edges, names: list[str], left: Scopes | None = None) -> None:
     """Draw clique trees as boxes, neighbours below each other; what is not in `left` in red."""
     places = tree_places(scopes, edges)
     for first, second, sepset in edges:
@@ -276,7 +280,7 @@ def draw_forest(
     axes.axis("off")
 
 
-def tree_places(scopes: Scopes, edges: list[tuple[int, int, tuple[int, ...]]]) -> dict[int, tuple[float, float]]:
+def tree_places(scopes: Scopes, edges: Edges) -> dict[int, tuple[float, float]]:
     """Return where the cliques of a tree go: its middle on top, leaves side by side, others above their own."""
     near: dict[int, list[int]] = {clique: [] for clique in scopes}
     for first, second, _ in edges:
