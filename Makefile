@@ -16,9 +16,10 @@ lint: $(VENV)/.installed-test
 	$(BIN)/ruff check src tests
 	$(BIN)/mypy
 
-# The documentation as a site in site/; a warning is an error. The variable silences an advertisement of the theme.
+# The documentation as a site in site/; a warning is an error (with --quiet it would not be counted). The variable
+# silences an advertisement of the theme.
 docs: $(VENV)/.installed-docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
 	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
