@@ -30,15 +30,16 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
     """Replace each mark for the help of a command by that help."""
-    return _HELP.sub(lambda mark: f"```text\n{_help(mark[1].split())}```", markdown)
+    return _HELP.sub(lambda mark: f"```text\n{_help(mark[1].split()).rstrip()}\n```", markdown)
 
 
 def _help(command: list[str]) -> str:
-    from ibia import cli
+    from ibia import cli, competition
 
+    main, arguments = (competition.main, command[1:]) if command[:1] == ["ibia-uai"] else (cli.main, command)
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
-        cli.main([*command, "--help"])
+        main([*arguments, "--help"])
     return shown.getvalue()
 
 
