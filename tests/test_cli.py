@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -180,8 +181,12 @@ def test_the_command_line_names_every_choice_of_the_engine(run):
         assert choice in text
 
 
-def test_quiet_shows_nothing(run, student_file):
-    assert run("infer", student_file, "--quiet") == (0, "", "")
+def test_quiet_shows_nothing(run, student_file, monkeypatch):
+    monkeypatch.setattr("ibia.compiled.kernels_compiled", lambda: False)
+    monkeypatch.setattr("ibia.compiled.compile_kernels", lambda: None)
+    for command in ("infer", "info"):
+        for option in ("--quiet", "-q"):
+            assert run(command, student_file, option) == (0, "", "")
 
 
 def test_few_variables_are_all_shown_and_many_are_not(run, student_file, grid_file):
@@ -242,12 +247,98 @@ def test_help_does_not_load_the_compiler():
 # As a process
 
 
-def test_a_pipe_gets_neither_colours_nor_progress(grid_file):
-    ended = process("infer", grid_file, "--bound", 4, env={**os.environ, "TERM": "xterm-256color"})
+@pytest.mark.parametrize("wanted", [{}, {"FORCE_COLOR": "1"}])
+def test_a_pipe_gets_neither_colours_nor_progress(grid_file, wanted):
+    ended = process("infer", grid_file, "--bound", 4, env={**os.environ, "TERM": "xterm-256color", **wanted})
     assert ended.returncode == 0
     assert ended.stderr == ""
     assert ESCAPE not in ended.stdout
     assert "\r" not in ended.stdout
+
+
+@pytest.mark.parametrize(("name", "codes"), [("TERM", set()), ("NO_COLOR", {"", "0", "1", "2"})])
+def test_a_terminal_may_want_no_colours(student_file, name, codes):
+    """A terminal that cannot gets plain text; one that wants no colours may still get bold and dim letters."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", name: "dumb"}
+    command = [sys.executable, "-m", "ibia", "infer", str(student_file)]
+    subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, check=True, timeout=300)
+    os.close(theirs)
+    shown = read_until(ours, "X4")
+    os.close(ours)
+    assert set(re.findall(r"\x1b\[([0-9;]*)m", shown)) <= codes
+
+
+# Help and completion
+
+
+def test_every_help_has_examples_that_can_be_read_as_a_command_line(run):
+    """Their files are not there, but their options are known: the complaint is about the file."""
+    found = 0
+    for command in ((), ("infer",), ("info",), ("convert",)):
+        code, text, _ = run(*command, "--help")
+        assert code == 0
+        assert text.startswith("Usage: ibia")
+        assert "Exit codes:" in text
+        for line in re.findall(r"^    ibia ((?:infer|info|convert) .*)$", text, re.MULTILINE):
+            code, _, sentence = run(*shlex.split(line.split("   ")[0]))
+            assert code == 1, line
+            assert "No such file" in sentence or "not found" in sentence or "no file" in sentence, sentence
+            found += 1
+    assert found >= 12
+
+
+def test_help_fits_a_terminal_and_names_the_environment(run):
+    _, text, _ = run("--help")
+    assert max(map(len, text.splitlines())) <= 80
+    for name in ("INF_TIME", "UAI_MEMORY", "IBIA_DATA", "IBIA_TRACEBACK", "NO_COLOR"):
+        assert name in text
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["ibia", "in"], ["infer", "info"]),
+        (["ibia", "infer", "--o"], ["--observe", "--out", "--order"]),
+        (["ibia", "infer", "model.uai", "--order", "b"], ["breadth"]),
+        (["ibia", "infer", "model.uai", "--slices", ""], ["auto", "never", "always"]),
+    ],
+)
+def test_the_shell_completes(words, expected):
+    line = {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1), "_IBIA_COMPLETE": "complete_bash"}
+    ended = process(env={**os.environ, **line})
+    assert ended.returncode == 0
+    assert ended.stdout.split() == expected
+
+
+def test_the_choices_that_are_completed_are_those_there_are(run):
+    from ibia.costs import SLICES
+    from ibia.pipeline import UPDATES
+    from ibia.steps.loss import LOSSES
+    from ibia.steps.order import ORDERS
+
+    for option, choices in {
+        "--order": ("auto", *ORDERS),
+        "--update": UPDATES,
+        "--loss": LOSSES,
+        "--slices": SLICES,
+    }.items():
+        line = {"COMP_WORDS": f"ibia\ninfer\n{option}\n", "COMP_CWORD": "3", "_IBIA_COMPLETE": "complete_bash"}
+        assert set(process(env={**os.environ, **line}).stdout.split()) == set(choices)
+
+
+def test_bash_gets_a_script_that_works(tmp_path):
+    program = tmp_path / "ibia"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ibia "$@"\n')
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    # The shell is told: whatever runs the tests need not be one.
+    told = {**environment, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    script = process("--show-completion", "bash", env=told).stdout
+    line = 'COMP_WORDS=(ibia co); COMP_CWORD=1; _ibia_completion ibia; echo "${COMPREPLY[@]}"'
+    command = ["bash", "-c", f"{script}\n{line}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=environment)
+    assert ended.stdout == "convert\n"
 
 
 def test_a_terminal_without_unicode_still_gets_an_answer(grid_file):

@@ -210,6 +210,11 @@ def test_the_sequence_of_forests(rough, result, drawn):
     assert len(drawn(result.plot_steps())) == 3
 
 
+def test_notebooks_show_figures(drawn, result):
+    figure = result.plot()
+    assert figure._repr_png_().startswith(b"\x89PNG")
+
+
 def test_nothing_to_plot(drawn):
     certain = ibia.infer(ibia.Model.from_arrays([2], [([0], [1.0, 2.0])]), {0: 1}, bound=20)
     with pytest.raises(InputError, match="no variable to plot"):

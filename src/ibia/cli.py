@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from ibia import manual
 from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
 
 if TYPE_CHECKING:
@@ -40,10 +41,8 @@ _SHOWN_STATES = 6
 _SHOWN_BOUNDS = (10.0, 15.0, 20.0, 25.0)
 app = typer.Typer(
     name="ibia",
-    help="Marginals and partition functions of discrete graphical models that are too big for exact methods.",
-    epilog="Exit codes: 0 with an answer, 1 bad input, 2 wrong usage, 3 out of memory, 4 a defect, 5 out of time, "
-    "130 interrupted, 143 terminated.",
-    add_completion=False,
+    help=manual.ABOUT,
+    epilog=manual.COMMON,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -68,6 +67,13 @@ ObserveOption = Annotated[
     ),
 ]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write everything as JSON.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing; write the files only.")]
+
+
+def _among(*words: str) -> Callable[[str], list[str]]:
+    """Return what completes a word that a user has begun to one of these."""
+    # The name of the argument is what typer expects.
+    return lambda incomplete: [word for word in words if word.startswith(incomplete)]
 
 
 @app.callback(invoke_without_command=True)
@@ -85,7 +91,7 @@ def _common(
         raise typer.Exit(BAD_USAGE)
 
 
-@app.command("infer")
+@app.command("infer", epilog=manual.INFER)
 def _infer(
     context: typer.Context,
     model: ModelArgument,
@@ -116,27 +122,42 @@ def _infer(
     reduce: Annotated[
         str | None, typer.Option(metavar="BITS|demand", help="Bits to free after each step, or as few as needed.")
     ] = None,
-    loss: Annotated[str | None, typer.Option(metavar="kl|mi", help="What an approximation is judged by.")] = None,
-    update: Annotated[str | None, typer.Option(metavar="sweeps|links", help="Backward update.")] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(metavar="kl|mi", help="What an approximation is judged by.", autocompletion=_among("kl", "mi")),
+    ] = None,
+    update: Annotated[
+        str | None,
+        typer.Option(metavar="sweeps|links", help="Backward update.", autocompletion=_among("sweeps", "links")),
+    ] = None,
     order: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Order of the factors: auto, elimination, reverse, breadth, topological."),
+        typer.Option(
+            metavar="NAME",
+            help="Order of the factors: auto, elimination, reverse, breadth, topological.",
+            autocompletion=_among("auto", "elimination", "reverse", "breadth", "topological"),
+        ),
     ] = None,
     sweeps: Annotated[int | None, typer.Option(metavar="N", help="At most this many backward sweeps.")] = None,
     threshold: Annotated[float | None, typer.Option(metavar="X", help="Smallest change that uses a link.")] = None,
     slices: Annotated[
         str | None,
         typer.Option(
-            metavar="MODE", help="Exact answers beyond the bound, slice by slice: auto (where cheap), never, always."
+            metavar="MODE",
+            help="Exact answers beyond the bound, slice by slice: auto (where cheap), never, always.",
+            autocompletion=_among("auto", "never", "always"),
         ),
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Check every forest as it is made (slow).")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show nothing; write the files only.")] = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Compute the marginals of all variables, and log Z.
 
-    Where an option is not given, INF_TIME or UAI_TIME (seconds) limits the time and INF_MEMORY or UAI_MEMORY
-    (gigabytes) the memory, as in the UAI competitions.
+    Shows a short table: how good the answer is, log10 Z, and the marginals most worth seeing. --out, --pr and --json
+    write all of it to files.
+
+    Without --bound and --time-limit the bound is chosen so that an answer takes about ten seconds, or is exact if that
+    is cheaper. With --time-limit a first answer comes soon, better ones follow, and the best one counts.
     """
     limits = _limits(time_limit, memory_limit)
     _check_outputs({"--out": out, "--pr": pr, "--json": json_file}, {"the model": model, "the evidence": evidence})
@@ -161,7 +182,7 @@ def _infer(
     with Watch(control, context.obj, limits[0]) as watch:
         loaded, observed = _load(model, evidence, observe)
         shown = None if show is None else _shown(loaded, show)
-        compile_first()
+        compile_first(quiet)
 
         import ibia
 
@@ -184,17 +205,21 @@ def _infer(
         raise ibia.InputError(" ".join(failures))
 
 
-@app.command("info")
+@app.command("info", epilog=manual.INFO, short_help="Show how large a model is, and what bounds would cost.")
 def _info(
     model: ModelArgument,
     evidence: EvidenceOption = None,
     observe: ObserveOption = None,
     json_file: JsonOption = None,
+    quiet: QuietOption = False,
 ) -> None:
-    """Show the size of a model, and the cheapest bound that would be exact."""
+    """Show the size of a model, the cheapest bound that would be exact, and what some bounds would cost.
+
+    Nothing is inferred. Evidence counts: it often makes a model much smaller.
+    """
     _check_outputs({"--json": json_file}, {"the model": model, "the evidence": evidence})
     loaded, observed = _load(model, evidence, observe)
-    compile_first()
+    compile_first(quiet)
 
     from ibia.costs import MOST_BITS
     from ibia.limits import size_in_words
@@ -230,6 +255,8 @@ def _info(
     }
     if json_file is not None:
         _write_json(json_file, figures)
+    if quiet:
+        return
     table = _table(Path(model).name)
     table.add_row("kind", {"bayes": "Bayesian network", "markov": "Markov network"}[loaded.kind])
     table.add_row("Bayesian structure", structure)
@@ -249,12 +276,15 @@ def _info(
     _console().print(table)
 
 
-@app.command("convert")
+@app.command("convert", epilog=manual.CONVERT)
 def _convert(
     model: ModelArgument,
     out: Annotated[str, typer.Argument(metavar="OUT", help="File to write: UAI or BIF by its suffix, also .gz, .xz.")],
 ) -> None:
-    """Write a model in another format. UAI has no names, so these are lost there."""
+    """Write a model in another format.
+
+    The suffixes of both files tell the formats. UAI has no names, so these are lost there.
+    """
     import ibia
 
     _check_outputs({"OUT": out}, {"the model": model})
@@ -267,15 +297,15 @@ def _convert(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False},
 )
 def _bench(context: typer.Context) -> Any:
-    """Measure solvers on sets of models with known answers (ibia bench --help)."""
+    """Measure solvers on models with known answers."""
     from ibia.bench.commands import app as bench
 
     return typer.main.get_command(bench).main(context.args, prog_name="ibia bench", standalone_mode=False)
 
 
-@app.command("demo")
+@app.command("demo", epilog=manual.DEMO)
 def _demo() -> None:
-    """Answer a question about an example that comes with the package."""
+    """Answer a question about an example."""
     from ibia.demo import show_demo
 
     show_demo(_console())
@@ -431,8 +461,8 @@ def _console() -> Console:
     from rich.console import Console
 
     terminal = sys.stdout.isatty()
-    # Without a terminal there is no width to fit, and nothing to colour.
-    return Console(highlight=False, no_color=not terminal, width=None if terminal else 120)
+    # Without a terminal there is no width to fit, and nothing to colour or embolden, whatever the environment wants.
+    return Console(highlight=False, force_terminal=terminal, width=None if terminal else 120)
 
 
 @contextmanager

@@ -20,7 +20,15 @@ _CERTAIN = 1.0 - 1e-9
 
 
 class Certain(NamedTuple):
-    """A variable that is not observed, and its likeliest state."""
+    """A variable that is not observed, and its likeliest state.
+
+    Attributes
+    ----------
+    variable, state
+        Their names.
+    probability
+        Of the state.
+    """
 
     variable: str
     state: str
@@ -32,6 +40,8 @@ class Change(NamedTuple):
 
     Attributes
     ----------
+    variable, state
+        Their names.
     distance
         Hellinger distance between the two marginals, from 0 to 1.
     before, after

@@ -22,9 +22,21 @@ __all__ = ["main"]
 _USAGE = """\
 Usage: ibia-uai MODEL EVIDENCE QUERY PR|MAR
 
-The answer goes to <name of the model file>.<task> in the working folder; each better one is added after -BEGIN-.
-INF_TIME or UAI_TIME limits the time (seconds), INF_MEMORY or UAI_MEMORY the memory (gigabytes). The query file is for
-other tasks, and is not read. Ended by SIGTERM or SIGINT, the best answer so far is in the file and the exit code is 0.\
+  A solver as the UAI competitions call it. PR is log10 of the partition
+  function, MAR the marginals of all variables. The answer goes to <name of the
+  model file>.<task> in the working folder; each better one is added after
+  -BEGIN-, and the last one counts. The query file is for other tasks, and is
+  not read. Ended by SIGTERM or SIGINT, the best answer so far is in the file.
+
+  Example:
+    INF_TIME=1200 INF_MEMORY=8 ibia-uai grid.uai grid.uai.evid - MAR
+
+  Environment:
+    INF_TIME, UAI_TIME          limit of time in seconds
+    INF_MEMORY, UAI_MEMORY      limit of memory in gigabytes
+
+  Exit codes: 0 with an answer, 1 bad input, 2 wrong usage, 3 out of memory,
+  4 a defect, 5 out of time, 130 interrupted, 143 terminated.\
 """
 
 

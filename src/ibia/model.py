@@ -293,7 +293,7 @@ class Model:
         Parameters
         ----------
         variables
-            A cardinality or a :class:`Variable` for each variable; one given by its cardinality is named
+            A cardinality or a `Variable` for each variable; one given by its cardinality is named
             "X" and its number.
         factors
             A scope (names or numbers of variables) and a table for each factor. The table has one axis for

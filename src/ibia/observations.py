@@ -23,6 +23,8 @@ Observations = Mapping[str, Observation] | Mapping[int, Observation] | Mapping[s
 def observe(model: Model, *observations: Observations) -> tuple[Model, dict[int, int]]:
     """Return what `infer` takes: the model with a factor for each likelihood, and the observed states.
 
+    ``ibia.infer(*ibia.observe(model, {"test": "passed", "letter": [0.3, 0.9]}))`` is a whole call.
+
     Parameters
     ----------
     model

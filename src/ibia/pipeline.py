@@ -81,6 +81,10 @@ def infer(
 ) -> Result:
     """Return the posterior marginals of all variables and log Z.
 
+    With a model alone, the answer is exact if that takes ten seconds at most, else as good as that time allows. Say
+    more with `bound` (the same answer everywhere, to the last bit), or with limits of time and memory. What is not sure
+    is no evidence but a likelihood: see `observe`.
+
     Parameters
     ----------
     model
@@ -127,8 +131,16 @@ def infer(
 
     Raises
     ------
+    InputError
+        The evidence, or a choice, is not one there is.
+    ZeroProbabilityError
+        The evidence has probability zero.
+    RangeError
+        Numbers in the tables are so far apart that nothing is left of their products.
     Stopped
         The time is up, or `control` was stopped, before there was any answer.
+    MemoryError
+        Not even the least that could be tried fits in the memory.
     """
     started = time.monotonic()
     searching = bound is None or time_limit is not None

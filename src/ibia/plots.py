@@ -1,12 +1,14 @@
 """Pictures of a result, with matplotlib: marginals, against those before if there are any, and the sequence of forests.
 
-Figures are made without pyplot, so nothing is kept open behind the caller's back.
+Figures are made without pyplot, so nothing is kept open behind the caller's back; notebooks show them all the same.
 """
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -120,7 +122,20 @@ def plot_steps(result: Result) -> Any:
 
 
 def _figure(width: float, height: float) -> Any:
-    return require("matplotlib.figure", "matplotlib", "plot").Figure(figsize=(width, height), layout="constrained")
+    return _figures()(figsize=(width, height), layout="constrained")
+
+
+@cache
+def _figures() -> Any:
+    """Return matplotlib's figures that notebooks can show without pyplot."""
+
+    class ShownFigure(require("matplotlib.figure", "matplotlib", "plot").Figure):  # type: ignore[misc]
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
+
+    return ShownFigure
 
 
 def _short(name: str) -> str:

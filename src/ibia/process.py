@@ -186,14 +186,15 @@ def _is_delicate(frame: FrameType | None) -> bool:
     return False
 
 
-def compile_first() -> None:
-    """Compile everything now, and say so, if this is the first run."""
+def compile_first(quiet: bool = False) -> None:
+    """Compile everything now, and say so unless that is not wanted, if this is the first run."""
     from ibia.compiled import compile_kernels, kernels_compiled
 
     if not kernels_compiled():
-        print(
-            f"ibia: compiling the numeric kernels, once; this takes about {_COMPILING} seconds.",
-            file=sys.stderr,
-            flush=True,
-        )
+        if not quiet:
+            print(
+                f"ibia: compiling the numeric kernels, once; this takes about {_COMPILING} seconds.",
+                file=sys.stderr,
+                flush=True,
+            )
         compile_kernels()

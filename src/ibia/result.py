@@ -91,14 +91,22 @@ class StepFigures:
 class Result:
     """Posterior marginals of all variables, and log Z.
 
+    ``result["name"]`` is the marginal of a variable; ``print(result)`` sums up what was done, and notebooks show it.
+
     Attributes
     ----------
+    model
+        The model, with a factor for each likelihood.
+    evidence
+        Observed variable → its state, both by number.
     marginals
         One array per variable, in the order of the model; evidence variables included.
     log_z
         Natural logarithm of the partition function (of the probability of the evidence, in a Bayesian network).
     exact
         True only if no lossy operation was made.
+    bound
+        Bits that the largest clique was allowed.
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
     inconsistency, first_inconsistency

@@ -77,13 +77,18 @@ FORMATS: dict[str, Format] = {
 
 
 def read(path: PathLike) -> Model:
-    """Read a model file.
+    """Read a model file: UAI, BIF, Ergo, XMLBIF, XDSL, and with pyAgrum NET and DSL.
 
     Parameters
     ----------
     path
         The file; `.gz` and `.xz` are decompressed. The suffix tells the format; where it is not one of
         `FORMATS`, the first word does.
+
+    Raises
+    ------
+    InputError
+        The file is not a model; the message says where and what was expected.
     """
     data = read_data(path)
     known = FORMATS.get(inner_suffix(path))
@@ -99,9 +104,16 @@ def read(path: PathLike) -> Model:
 
 
 def write(model: Model, path: PathLike) -> None:
-    """Write a model file in the format its suffix tells; `.gz` and `.xz` compress it.
+    """Write a model file in the format its suffix tells, UAI or BIF; `.gz` and `.xz` compress it.
 
-    The file is written whole or not at all.
+    The file is written whole or not at all. UAI has no names, so these are lost there; BIF holds Bayesian networks.
+
+    Parameters
+    ----------
+    model
+        The model.
+    path
+        The file.
     """
     known = FORMATS.get(inner_suffix(path))
     if known is None or known.write is None:

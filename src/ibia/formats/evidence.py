@@ -16,10 +16,13 @@ __all__ = ["read_observations"]
 def read_observations(path: PathLike) -> dict[str | int, Observation]:
     """Read evidence from a UAI file, or from a JSON object like ``{"smoke": "yes", "fever": [0.2, 0.8]}``.
 
-    Returns
-    -------
-    Variable → its state, or a list with a likelihood for each of its states. Names are not checked: a file knows no
-    model.
+    Returned is, for each variable, its state or a list with a likelihood for each of its states. Names are not checked:
+    a file knows no model. `observe` does that.
+
+    Parameters
+    ----------
+    path
+        The file; `.gz` and `.xz` are decompressed.
     """
     data = read_data(path)
     if not data.lstrip().startswith(b"{"):

@@ -190,9 +190,14 @@ def write_model(model: Model, path: PathLike) -> None:
 
 
 def read_evidence(path: PathLike) -> dict[int, int]:
-    """Read evidence: the number of the observed state of each observed variable, both numbered from 0.
+    """Read a UAI evidence file: the number of the observed state of each observed variable, both numbered from 0.
 
     The file is empty, or a count and that many pairs, or a 1 (the number of samples) and then those.
+
+    Parameters
+    ----------
+    path
+        The file; `.gz` and `.xz` are decompressed.
     """
     return parse_evidence(read_tokens(path))
 
