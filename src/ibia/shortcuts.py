@@ -1,9 +1,8 @@
 """What the compiler is spared where everything is compiled at once: work whose result is not needed, or known already.
 
 Half of the time goes into its own front end, which is written in Python, and much of the rest into code that the
-optimiser takes away again. The machine code of graph functions is the same to the bit without most of that. Parts of the
-compiler are replaced, so this is for the processes that do nothing else (``compiling.py``), and refuses a compiler
-that lacks what it replaces.
+optimiser takes away again. Parts of the compiler are replaced, so this is for the processes that do nothing else
+(``compiling.py``), and refuses a compiler that lacks what it replaces.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from numba import (
-    _dynfunc,  # type: ignore[attr-defined]
-    types,
-)
+from numba import _dynfunc, types  # type: ignore[attr-defined]
 from numba.core import cgutils, codegen, cpu, event, ir, postproc, transforms
 from numba.core.compiler import Flags
-from numba.core.rewrites.registry import RewriteRegistry
 from numba.core.runtime.context import NRTContext
 from numba.core.targetconfig import ConfigStack
+from numba.core.typed_passes import NopythonRewrites
 from numba.core.typing.context import BaseContext
 from numba.np import arrayobj
 
@@ -41,7 +37,7 @@ def take_shortcuts() -> Callable[[Any], None]:
         (cpu.CPUContext, "get_executable", _make_function),
         # Nobody listens, and no function has expressions of whole arrays to be put together.
         (event, "broadcast", _nothing),
-        (RewriteRegistry, "apply", _rewriting(RewriteRegistry.apply)),
+        (NopythonRewrites, "run_pass", lambda rewrites, state: False),
         # All flags have the same hash anyway, and to find it, or to compare two, takes long.
         (Flags, "__hash__", lambda flags: 0),
         (Flags, "__eq__", _same_flags),
@@ -72,14 +68,6 @@ def _make_function(_context: Any, library: Any, names: Any, environment: Any) ->
     # Of no use but as a name: there is no machine code yet.
     library._ensure_finalized()
     return _dynfunc.make_function(names.lookup_module(), names.qualname, "", 1, environment, (library,))
-
-
-def _rewriting(apply: Any) -> Any:
-    def rewrite(registry: Any, kind: str, state: Any) -> None:
-        if kind != "after-inference":
-            apply(registry, kind, state)
-
-    return rewrite
 
 
 def _same_flags(flags: Any, other: Any) -> bool:
@@ -156,7 +144,7 @@ def _owners(runtime: Any, builder: Any, value_type: Any, value: Any) -> list[Any
 
 
 def _array_maker(make_array: Any) -> Any:
-    """Return the compiler's function that makes the class of an array's structure, of which it makes a new one each time."""
+    """Return the compiler's function that makes the class of an array's structure, and makes it anew each time."""
 
     @cache
     def made(array_type: Any) -> Any:
@@ -187,13 +175,15 @@ def _structures(proxy: Any) -> list[tuple[Any, str, Callable[..., Any]]]:
         if name not in ("_value", "_outer_ref"):
             return attribute(self, name)
         builder = self._builder
-        self._value = self._outer_ref = cgutils.alloca_once(builder, self._be_type)  # type: ignore[no-untyped-call]
-        # Where the structure was made, since this may be a branch that is not taken.
-        block = builder.block
-        if self._made_after is None:
+        block, first = builder.block, builder.function.entry_basic_block
+        builder.position_at_start(first)
+        self._value = self._outer_ref = builder.alloca(self._be_type)
+        # It is filled where the structure was made, since this may be a branch that is not taken.
+        before = self._made_after or (self._value if self._made_in is first else None)
+        if before is None:
             builder.position_at_start(self._made_in)
         else:
-            builder.position_after(self._made_after)
+            builder.position_after(before)
         builder.store(self._held, self._value)
         builder.position_at_end(block)
         return self._value
