@@ -122,6 +122,7 @@ def changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
         ("ibia.tables.maps", {"ibia.tables.kernels"}),
         ("ibia.forest.calibrate", set()),
         ("ibia.compiling", set(MODULES)),
+        ("ibia.shortcuts", set(MODULES)),
     ],
 )
 def test_a_change_makes_stale_what_was_made_of_it(
@@ -222,6 +223,36 @@ def test_the_compiler_gives_the_same_answer_and_needs_no_other_types(tmp_path: P
     expected = [ibia.infer(examples.grid(5, 5), bound=bound, slices="never").log10_z for bound in (4.0, 12.0)]
     assert found[1] == pytest.approx(expected[1], abs=1e-9)
     assert found[0] == pytest.approx(expected[0], abs=0.01)
+
+
+def test_a_compiler_that_lacks_what_is_replaced_is_refused() -> None:
+    code = (
+        "from numba.core import codegen\nfrom ibia.shortcuts import take_shortcuts\n"
+        "del codegen.CPUCodegen._check_llvm_bugs\n"
+        "try:\n    take_shortcuts()\nexcept RuntimeError as error:\n    print(error)"
+    )
+    assert "no _check_llvm_bugs" in run(code)
+
+
+def test_a_structure_is_put_into_memory_where_it_was_made() -> None:
+    # The address is asked for in a branch only, and read behind it.
+    code = (
+        "from llvmlite import binding, ir\nfrom numba.core import cgutils, types\n"
+        "from numba.core.registry import cpu_target\nfrom ibia.shortcuts import take_shortcuts\n"
+        "take_shortcuts()\ncontext = cpu_target.target_context\n"
+        "pair = types.Pair(types.int64, types.int64)\nvalue_type = context.get_value_type(pair)\n"
+        "module = ir.Module()\n"
+        "function = ir.Function(module, ir.FunctionType(ir.IntType(64), [value_type, ir.IntType(1)]), 'second')\n"
+        "builder = ir.IRBuilder(function.append_basic_block())\n"
+        "held = cgutils.create_struct_proxy(pair)(context, builder, value=function.args[0])\n"
+        "first = held.first\n"
+        "with builder.if_then(function.args[1]):\n    held.first = first\n"
+        "builder.ret(held.second)\n"
+        "binding.parse_assembly(str(module)).verify()\n"
+        "entry = str(function.entry_basic_block)\n"
+        "print(entry.index('extractvalue') > entry.rindex('store'))"
+    )
+    assert run(code).split() == ["True"]
 
 
 def test_types_are_those_of_the_annotations() -> None:

@@ -11,8 +11,6 @@ import gc
 import importlib
 import sys
 import typing
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +71,9 @@ def _compile(entry: Any) -> Any:
 
 def compile_module(module: str) -> Piece:
     """Compile the functions of a module that are called from outside, and optimise them together."""
-    optimise = _hurry()
+    from ibia.shortcuts import take_shortcuts
+
+    optimise = take_shortcuts()
     importlib.import_module(module)
     results = [(_compile(entry), symbol) for entry, symbol in _entries[module]]
     codegen = results[0][0].target_context.codegen()
@@ -104,68 +104,6 @@ def compile_module(module: str) -> Piece:
         exports,
         tuple(f.name for f in whole.functions if f.is_declaration and not f.name.startswith("llvm.")),
     )
-
-
-@cache
-def _hurry() -> Callable[[Any], None]:
-    """Spare the compiler what is not needed here, and return its function that optimises a library."""
-    from numba import _dynfunc  # type: ignore[attr-defined]
-    from numba.core import codegen, cpu
-    from numba.core.compiler import Flags
-    from numba.core.typing.context import BaseContext
-
-    optimise: Callable[[Any], None] = codegen.CPUCodeLibrary._optimize_final_module
-
-    def keep_layout(library: Any, module: Any) -> None:
-        module.data_layout = library._codegen._data_layout
-
-    def make_function(_context: Any, library: Any, names: Any, environment: Any) -> Any:
-        # Of no use but as a name: there is no machine code yet.
-        library._ensure_finalized()
-        return _dynfunc.make_function(names.lookup_module(), names.qualname, "", 1, environment, (library,))
-
-    def same_flags(flags: Any, other: Any) -> bool:
-        return flags is other or flags._values == other._values or flags.values() == other.values()
-
-    changes: list[tuple[Any, str, Callable[..., Any]]] = [
-        (codegen.CPUCodeLibrary, "_optimize_functions", keep_layout),
-        (codegen.CPUCodeLibrary, "_optimize_final_module", lambda library: None),
-        (codegen.JITCodeLibrary, "_finalize_specific", lambda library: None),
-        (codegen.JITCPUCodegen, "_add_module", lambda codegen, module: None),
-        (codegen.CPUCodegen, "_check_llvm_bugs", lambda codegen: None),
-        (cpu.CPUContext, "get_executable", make_function),
-        # All flags have the same hash anyway, and to find it, or to compare two, takes long.
-        (Flags, "__hash__", lambda flags: 0),
-        (Flags, "__eq__", same_flags),
-        (BaseContext, "_resolve_user_function_type", _remembering(BaseContext._resolve_user_function_type)),
-    ]
-    for owner, name, replacement in changes:
-        if not hasattr(owner, name):
-            raise RuntimeError(f"the compiler has no {name}: another version, perhaps")
-        setattr(owner, name, replacement)
-    return optimise
-
-
-def _remembering(resolve: Any) -> Any:
-    """Return the compiler's function that finds the types of an operator, which it does for every expression anew."""
-    from numba.core.targetconfig import ConfigStack
-
-    found: dict[Any, Any] = {}
-
-    def remembered(context: Any, function: Any, arguments: Any, keywords: Any, literals: Any = None) -> Any:
-        # Methods belong to an object, and functions of ours may still be in the making.
-        known = isinstance(function, types.Function) or not isinstance(function, (str, types.Type))
-        if keywords or not known:
-            return resolve(context, function, arguments, keywords, literals)
-        key = function, tuple(arguments), ConfigStack.top_or_none()  # type: ignore[no-untyped-call]
-        if key not in found:
-            result = resolve(context, function, arguments, keywords, literals)
-            if result is None:
-                return None
-            found[key] = result
-        return found[key]
-
-    return remembered
 
 
 def _claim(folder: Path, group: tuple[str, ...]) -> bool:

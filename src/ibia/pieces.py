@@ -20,7 +20,7 @@ from ibia.machine import Piece, compiler_folder
 __all__ = ["find_piece", "folders", "keep_piece", "source_digest"]
 
 # Whose work the machine code is, and what compiled functions take from elsewhere.
-_MAKERS = ("ibia.compiling", "ibia.machine")
+_MAKERS = ("ibia.compiling", "ibia.machine", "ibia.shortcuts")
 _SHARED = ("ibia.sorting", "ibia.tables.intrinsics", "ibia.tables.maps")
 _IMPORT = re.compile(rb"^\s*from (ibia[\w.]*) import", re.MULTILINE)
 # The compiler's settings that do not change its code.
