@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.checks import check_forest, check_reduction
@@ -21,8 +22,11 @@ from ibia.steps.loss import loss_rule
 from ibia.steps.reduced import ReducedTrees, message_number
 from ibia.tables import Scope, Space, Table
 from ibia.tables.memory import KEPT_BYTES
+from ibia.tables.threads import run_each
 
 __all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
+
+Outcome = TypeVar("Outcome")
 
 _EPSILON = 1e-9
 _KEPT_SHARE = 0.25
@@ -87,6 +91,26 @@ class Messages:
     scopes: dict[int, Scope]
     parents: dict[int, tuple[int, Scope]]
     tables: dict[int, Table] = field(default_factory=dict)
+
+    def conditional(self, clique: int, belief: Table) -> Table:
+        """Return the distribution of a reduced clique given what it shares with its parent, as a table of its own.
+
+        Parameters
+        ----------
+        belief
+            Over the reduced scope or more.
+        """
+        table = belief.over(self.scopes[clique])
+        parent, shared = self.parents[clique]
+        if parent >= 0:
+            return table.times(table.over(shared).reciprocal())
+        return table.copy() if table is belief else table
+
+    def for_each(self, function: Callable[[int], Outcome], space: Space) -> dict[int, Outcome]:
+        """Call a function for each reduced clique, several at a time where they are large."""
+        entries = sum(map(space.size, self.scopes.values()))
+        outcomes = run_each(function, list(self.scopes), entries, space.control)
+        return dict(zip(self.scopes, outcomes, strict=True))
 
 
 @dataclass
@@ -189,26 +213,6 @@ def keep_within(steps: list[Step], space: Space) -> None:
         step.release()
 
 
-def conditionals(messages: Messages, beliefs: dict[int, Table]) -> dict[int, Table]:
-    """Return for each reduced clique its distribution given what it shares with its parent.
-
-    Parameters
-    ----------
-    beliefs
-        Clique → a belief over its reduced scope or more.
-    """
-    tables = {}
-    for clique, scope in messages.scopes.items():
-        table = beliefs[clique].over(scope)
-        parent, shared = messages.parents[clique]
-        if parent >= 0:
-            table = table.times(table.over(shared).reciprocal())
-        elif table is beliefs[clique]:
-            table = table.copy()
-        tables[clique] = table
-    return tables
-
-
 def forward(
     problem: Problem,
     order: list[int],
@@ -290,7 +294,7 @@ def forward(
                 check_reduction(step.core.forest, step.reduction, interface)
                 check_forest(growth.forest, space)
             messages = Messages(*trees.messages())
-            messages.tables = conditionals(messages, step.core.forest.beliefs)
+            messages.tables = _send(messages, step.core.forest.beliefs, space)
             step.messages = messages
             whole = whole and step.reduction.removals == 0
             if whole:
@@ -302,6 +306,11 @@ def forward(
         if progress is not None:
             progress(total - len(remaining), total)
     return steps
+
+
+def _send(messages: Messages, beliefs: dict[int, Table], space: Space) -> dict[int, Table]:
+    """Return the tables of messages that tell these beliefs."""
+    return messages.for_each(lambda clique: messages.conditional(clique, beliefs[clique]), space)
 
 
 def _extra_reduction(steps: list[Step], remaining: int, extra: float, settings: Settings) -> float:

@@ -15,7 +15,7 @@ from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
 from ibia.prepare import Problem
-from ibia.sequence import Messages, Step, conditionals, keep_within, message_number
+from ibia.sequence import Messages, Step, keep_within, message_number
 from ibia.tables import Scope, Space, Table
 
 __all__ = ["Sweeper"]
@@ -128,22 +128,41 @@ class Sweeper:
         assert messages is not None
         assert reduction is not None
         location = self.steps[number + 1].location
+        before = self.backward[number]
         wanted: dict[int, Table] = {}
-        for clique, scope in messages.scopes.items():
-            wanted[clique] = following[location[message_number(clique)]].over(scope).normalised()
-        for clique, table in conditionals(messages, wanted).items():
-            table.divide_in(messages.tables[clique], 1.0)
-            if self.weight < 1.0 and clique in self.backward[number]:
-                table.blend_in(self.backward[number][clique], self.weight)
-            self.backward[number][clique] = table
+
+        def receive(clique: int) -> Table:
+            there = following[location[message_number(clique)]]
+            wanted[clique] = there.over(messages.scopes[clique]).normalised()
+            table = messages.conditional(clique, wanted[clique]).divide_in(messages.tables[clique], 1.0)
+            if self.weight < 1.0 and clique in before:
+                table.blend_in(before[clique], self.weight)
+            return table
+
+        def difference(clique: int) -> float:
+            return tilted.beliefs[clique].over(messages.scopes[clique]).distance(wanted[clique])
+
+        self.backward[number] = messages.for_each(receive, self.problem.space)
         tilted, log_mass = self._tilt_or_doubt(core.forest, self.backward[number])
-        for clique, scope in messages.scopes.items():
-            difference = tilted.beliefs[clique].over(scope).distance(wanted[clique])
-            result.note_difference(scope, difference)
+        for clique, found in messages.for_each(difference, self.problem.space).items():
+            result.note_difference(messages.scopes[clique], found)
         beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
+
+    def _send(
+        self, number: int, messages: Messages, beliefs: dict[int, Table], tilt: bool
+    ) -> dict[int, Table]:
+        """Return the tables of a step's messages forward, without the part of the beliefs that came from behind."""
+
+        def send(clique: int) -> Table:
+            table = messages.conditional(clique, beliefs[clique])
+            if tilt:
+                table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
+            return table
+
+        return messages.for_each(send, self.problem.space)
 
     def _tilt(
         self, core: Forest, backward: dict[int, Table], far_apart: bool = False
@@ -215,11 +234,7 @@ class Sweeper:
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
                 beliefs = self._tilt(core.forest, self.backward[number])[0].beliefs
-            tables = conditionals(messages, beliefs)
-            if tilt:
-                for clique, table in tables.items():
-                    table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
-            messages.tables = tables
+            messages.tables = self._send(number, messages, beliefs, tilt)
             keep_within(self.steps[: number + 1], space)
 
 

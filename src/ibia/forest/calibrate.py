@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.flat import ends, flat
+from ibia.forest.branches import cut_branches, walk_trees
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.forest.layout import Trees, assign_readings
 from ibia.forest.logarithms import propagate_logarithms
@@ -23,6 +25,7 @@ from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, 
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
+from ibia.tables.threads import run_parts
 
 __all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]
 
@@ -99,7 +102,7 @@ def calibrate(
     far_apart
         Whether numbers are known to be so far apart that what is possible might vanish.
     """
-    walks = list(chain.from_iterable(forest.trees()))
+    walks = walk_trees(forest, space)
     order = [clique for clique, _ in walks]
     keys = [edge(clique, parent) for clique, parent in walks]
     tables = [potentials[clique] for clique in order]
@@ -276,7 +279,30 @@ class _Layout:
         if self._arena is None:
             self._allocate()
         self.plan.scales.fill(1.0)
-        return self._pass(COLLECT, self.count - 1, -1) + self._pass(DISTRIBUTE, 0, self.count)
+        branches, trunk = self._branches
+        log_scales = [
+            *self._side_by_side(COLLECT, [branch[::-1] for branch in branches]),
+            self._pass(COLLECT, trunk[::-1]),
+            self._pass(DISTRIBUTE, trunk),
+            *self._side_by_side(DISTRIBUTE, branches),
+        ]
+        return math.fsum(log_scales)
+
+    @cached_property
+    def _clique_sizes(self) -> Array:
+        """Entries of each clique's product."""
+        trees = self.trees
+        return np.multiply.reduceat(self.plan.cardinalities[trees.scopes], trees.scope_starts[:-1], dtype=float)
+
+    @cached_property
+    def _branches(self) -> tuple[list[Integers], Integers]:
+        """Cliques that can be worked on side by side, and the others."""
+        return cut_branches(self.trees.parents, self._clique_sizes)
+
+    def _side_by_side(self, phase: int, branches: Sequence[Integers]) -> list[float]:
+        """Work through branches that do not depend on each other; return the logarithms of the scales taken out."""
+        entries = int(sum(self._clique_sizes[branch].sum() for branch in branches))
+        return run_parts([partial(self._pass, phase, branch) for branch in branches], entries, self.space.control)
 
     def run_logarithms(self) -> float:
         """Do the same with logarithms: slowly, but no number vanishes."""
@@ -332,24 +358,20 @@ class _Layout:
         if divided:
             np.copyto(plan.ratios, places + 16 * total, where=small & (plan.divisors != 0))
 
-    def _pass(self, phase: int, clique: int, stop: int) -> float:
-        log_scale = 0.0
-        step = 1 if stop > clique else -1
-        while clique != stop:
+    def _pass(self, phase: int, cliques: Integers) -> float:
+        """Work through cliques one after the other; return the logarithm of the scales taken out."""
+        cliques = np.ascontiguousarray(cliques)
+        log_scale, place = 0.0, 0
+        while place < cliques.size:
             self.space.control.check()
-            scale, clique = propagate(self.plan, phase, clique, stop)
+            scale, place = propagate(self.plan, phase, cliques, place)
             log_scale += scale
-            if clique != stop and self._entries(clique) >= LARGE:
+            if place < cliques.size and self._clique_sizes[clique := int(cliques[place])] >= LARGE:
                 log_scale += self._large(phase, clique)
-                clique += step
+                place += 1
             if math.isnan(log_scale):
                 raise ZeroMassError
         return log_scale
-
-    def _entries(self, clique: int) -> int:
-        """Return the number of entries of a clique's product."""
-        scope = self.plan.scopes[self.plan.scope_starts[clique] : self.plan.scope_starts[clique + 1]]
-        return math.prod(self.plan.cardinalities[scope].tolist())
 
     def _large(self, phase: int, clique: int) -> float:
         """Do what `propagate` does for one large clique; return the logarithm of the scale taken out."""

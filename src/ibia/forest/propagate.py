@@ -287,23 +287,22 @@ def _read_sepset(plan: Plan, clique: int) -> None:
 
 
 @_compile
-def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int]:
-    """Work through cliques from `start` until before `stop` (backwards when collecting), a large one, or for long.
+def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[float, int]:
+    """Work through cliques from a place in a list on until a large one comes, or for long.
 
-    Returns the logarithm of the scales taken out (not a number: zero mass) and the clique that comes next.
+    Returns the logarithm of the scales taken out (not a number: zero mass) and the place that comes next.
     """
     log_scale = 0.0
-    step = -1 if phase == COLLECT else 1
-    clique = start
     work = 0
-    while clique != stop and work < _WORK:
+    while place < cliques.size and work < _WORK:
+        clique = cliques[place]
         size = _entries(plan, plan.scope_starts, plan.scopes, clique)
         if size >= LARGE:
             break
         work += size
         if phase == COLLECT and plan.parents[clique] < 0:
             # A root has nobody to send to.
-            clique += step
+            place += 1
             continue
         rows = rows_of(plan, clique, phase)
         _clear(rows)
@@ -325,5 +324,5 @@ def propagate(plan: Plan, phase: int, start: int, stop: int) -> tuple[float, int
             if phase == COLLECT or plan.parents[clique] < 0:
                 taken_out = logarithm
         log_scale += taken_out + finish(plan, clique, phase, total, taken_out)
-        clique += step
-    return log_scale, clique
+        place += 1
+    return log_scale, place

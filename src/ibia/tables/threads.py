@@ -1,20 +1,24 @@
-"""Parts of one operation on a large table, on several threads."""
+"""Parts of one operation on a large table, or the same on many tables, on several threads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ibia.control import Control
 from ibia.threads import run_all
 
-__all__ = ["run_parts"]
+__all__ = ["run_each", "run_parts"]
 
+Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
 
 
 # Waking another thread takes longer than the work on so many entries.
 _WORTH_WAKING = 2**19
+# With smaller tables most of the work is Python's, whose lock threads would fight for.
+_WORTH_SHARING = 2**12
 
 
 def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control: Control) -> list[Outcome]:
@@ -26,3 +30,12 @@ def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control:
     if entries < _WORTH_WAKING:
         return [function() for function in functions]
     return run_all(functions, control)
+
+
+def run_each(
+    function: Callable[[Item], Outcome], items: Sequence[Item], entries: int, control: Control
+) -> list[Outcome]:
+    """Call a function with each of some items, whose tables have so many entries together, as `run_parts` does."""
+    if entries < _WORTH_SHARING * len(items):
+        return [function(item) for item in items]
+    return run_parts([partial(function, item) for item in items], entries, control)
