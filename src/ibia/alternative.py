@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -39,7 +40,7 @@ class Solved:
     Attributes
     ----------
     exact
-        Whether no lossy operation was made.
+        Whether no lossy operation was made, and no number can have vanished.
     loss
         Nats lost by local marginalisation.
     order
@@ -67,7 +68,7 @@ class Trial:
     work
         Table entries of all steps, and what handling their cliques takes, in the same unit.
     exact
-        Whether nothing was lost.
+        Whether nothing was lost on the way forward.
     """
 
     def __init__(self, problem: Problem, alternative: Alternative, progress: Progress | None = None) -> None:
@@ -80,7 +81,8 @@ class Trial:
 
     def answer(self, sweeps: int) -> Solved:
         """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
-        return solved(self._sweeper.run(sweeps), self._sweeper.steps, self._order, self.exact)
+        posterior = self._sweeper.run(sweeps)
+        return solved(posterior, self._sweeper.steps, self._order, self.exact and self._sweeper.whole)
 
     def drop(self) -> None:
         """Let go of the tables."""
@@ -95,13 +97,11 @@ def run_forward(problem: Problem, alternative: Alternative, progress: Progress |
         if progress is not None:
             progress(f"{name} order", done, total)
 
-    order = problem.order(name, variant)
-    try:
-        return forward(problem, order, settings, report, topological=name == "topological")
-    except ZeroMassError:
-        # If not all is impossible, numbers have vanished.
-        settings = replace(settings, far_apart=True)
-        return forward(problem, order, settings, report, topological=name == "topological")
+    order, topological = problem.order(name, variant), name == "topological"
+    with suppress(ZeroMassError):
+        return forward(problem, order, settings, report, topological)
+    # If not all is impossible, numbers have vanished.
+    return forward(problem, order, replace(settings, far_apart=True), report, topological)
 
 
 def barren(problem: Problem, order: str) -> frozenset[int]:
@@ -110,7 +110,7 @@ def barren(problem: Problem, order: str) -> frozenset[int]:
 
 
 def nothing_lost(steps: list[Step]) -> bool:
-    """Tell whether no lossy operation was made: a loss of zero alone would not do (rounding hides small losses)."""
+    """Tell whether no lossy operation was made and no number vanished; a loss of zero would not do (rounding)."""
     return not steps or steps[-1].whole
 
 

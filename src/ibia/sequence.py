@@ -130,7 +130,7 @@ class Step:
     far_apart
         Whether its tables are made of logarithms.
     whole
-        Whether it lacks nothing: no lossy operation was made before, and no number has vanished.
+        Whether it lacks nothing: no lossy operation was made before, and no number can have vanished.
     bytes
         Memory of the tables that can be computed again, when last measured.
     """
@@ -266,8 +266,8 @@ def forward(
                 remaining = remaining[1:]
         forest, contents = growth.forest, growth.contents
         potentials = potentials_of(contents, problem.factors, messages)
-        log_z, numbers_kept = calibrate(forest, space, potentials, far_apart=settings.far_apart)
-        if all_possible and any(belief.values.min() == 0.0 for belief in forest.beliefs.values()):
+        log_z, numbers_kept = calibrate(forest, space, potentials, far_apart=settings.far_apart, measure=whole)
+        if remaining and all_possible and any(belief.values.min() == 0.0 for belief in forest.beliefs.values()):
             # What seems impossible has vanished, and later factors might prefer just that.
             raise ZeroMassError
         largest = max(growth.bits.values(), default=0.0)
@@ -300,7 +300,7 @@ def forward(
             if whole:
                 # How far apart their entries are matters to exactness alone.
                 for table in messages.tables.values():
-                    table.measure_spread()
+                    table.spread = table.measured_spread()
         step.seconds = time.perf_counter() - started
         keep_within(steps, space)
         if progress is not None:

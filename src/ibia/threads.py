@@ -31,12 +31,13 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
         return [function() for function in functions]
     _start_helpers(helpers)
     results: list[Any] = [None] * len(functions)
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
+    done: SimpleQueue[tuple[int, BaseException] | None] = SimpleQueue()
     # Popping from a list is atomic, so that each function is called once, by whoever is free.
     waiting = list(range(len(functions)))[::-1]
 
     def work() -> None:
-        error: BaseException | None = None
+        error: tuple[int, BaseException] | None = None
+        position = len(functions)
         _state.helping = True
         try:
             while waiting:
@@ -46,7 +47,9 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
                     break
                 results[position] = functions[position]()
         except BaseException as raised:
-            error = raised
+            # Nobody needs the rest.
+            waiting.clear()
+            error = position, raised
         finally:
             _state.helping = False
         done.put(error)
@@ -54,9 +57,19 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
     for _ in range(helpers):
         _tasks.put(work)
     work()
-    errors = [error for error in (done.get() for _ in range(helpers + 1)) if error is not None]
+    errors: list[tuple[int, BaseException]] = []
+    while helpers >= 0:
+        try:
+            error = done.get()
+            helpers -= 1
+        except BaseException as interruption:
+            # Tables must not go away while a helper is at work on them.
+            waiting.clear()
+            error = len(functions), interruption
+        if error is not None:
+            errors.append(error)
     if errors:
-        raise errors[0]
+        raise min(errors, key=lambda error: error[0])[1]
     return results
 
 

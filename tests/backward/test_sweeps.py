@@ -75,13 +75,14 @@ def contradiction() -> tuple[Sweeper, Forest, dict[int, Table]]:
         1: Table(space, (1, 2), np.array([0.0, 1.0, 0.0, 1.0])),
     }
     problem = SimpleNamespace(space=space)
-    step = SimpleNamespace(far_apart=False, contents={})
+    step = SimpleNamespace(far_apart=False, whole=False, contents={})
     return Sweeper(problem, [step], 3.0), core, backward  # type: ignore[arg-type]
 
 
 def test_messages_that_contradict_each_other_are_doubted_alike() -> None:
     sweeper, core, backward = contradiction()
-    tilted, log_mass = sweeper._tilt_or_doubt(core, backward)
+    tilted, log_mass, doubted = sweeper._tilt_or_doubt(core, backward)
+    assert doubted
     assert np.isfinite(log_mass)
     for belief in tilted.beliefs.values():
         np.testing.assert_allclose(belief.values, [0.5, 0.0, 0.0, 0.5], atol=1e-12)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibia.errors import ZeroProbabilityError
 from ibia.forest import calibrate
 from ibia.model import Model
-from ibia.pipeline import infer
+from ibia.pipeline import infer, prepare_model
 
 SEEDS = st.integers(0, 2**32 - 1)
 Logarithms = list[tuple[tuple[int, ...], np.ndarray]]
@@ -122,3 +123,68 @@ def test_what_calls_itself_exact_has_lost_no_number() -> None:
                 for found, true in zip(result.marginals, marginals, strict=True):
                     np.testing.assert_allclose(found, true, atol=1e-9, err_msg=str(seed))
     assert min(exact.values()) > 20
+
+
+def chain_of_preferences(strength: float, preferences: tuple[float, float, float], zeros: bool) -> Logarithms:
+    """X1 = 1 is unlikely by e^−strength where it is met first; three later factors prefer it again."""
+    generator = np.random.default_rng(int(strength))
+    first = np.array([[0.0, -strength], [-5.0, 5.0 - strength]])
+    factors: Logarithms = [((0, 1), first)]
+    for number, preference in enumerate(preferences):
+        table = -generator.random((2, 2, 2))
+        table[0] -= preference
+        if zeros:
+            table[0, 0, 0] = table[1, 1, 1] = -math.inf
+        factors.append(((1, 2 + 2 * number, 3 + 2 * number), table))
+    return factors
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize("strength", [120.0, 300.0, 475.0, 540.0, 590.0])
+@pytest.mark.parametrize("order", ["elimination", "reverse", "breadth"])
+@pytest.mark.parametrize("bound", [2, 3])
+def test_what_later_factors_prefer_has_not_vanished_or_nothing_is_claimed(
+    zeros: bool, strength: float, order: str, bound: int
+) -> None:
+    factors = chain_of_preferences(strength, (115.0, 230.0, 200.0), zeros)
+    log_z, marginals = by_enumeration([2] * 8, factors)
+    model = Model.from_arrays([2] * 8, [(scope, np.exp(table)) for scope, table in factors])
+    result = infer(model, bound=bound, slices="never", order=order)
+    error = max(np.abs(a - b).max() for a, b in zip(result.marginals, marginals, strict=True))
+    if result.exact:
+        assert result.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-9)
+        assert error < 1e-9
+    assert error <= max(result.error.upper, 1e-9)
+
+
+TINY = 1e-280
+WEAK: Logarithms = [((1, 2), np.log([[0.3, 0.7], [0.6, 0.4]])), ((0, 2), np.log([[0.2, 0.8], [0.9, 0.1]]))]
+
+
+@pytest.mark.parametrize("second", [[[TINY, 1.0], [1.0, TINY]], [[TINY, 1.0], [1.0, 0.0]], [[TINY, 0.5], [0.2, TINY]]])
+@pytest.mark.parametrize("others", [WEAK, []])
+def test_factors_whose_product_is_flat_although_its_parts_are_not(
+    second: list[list[float]], others: Logarithms
+) -> None:
+    with np.errstate(divide="ignore"):
+        check([2] * 3, [((0, 1), np.log([[1.0, TINY], [TINY, 1.0]])), ((0, 1), np.log(second)), *others])
+
+
+def test_factors_that_rule_out_everything_together() -> None:
+    pair = [((0, 1), [[1.0, 0.0], [0.0, TINY]]), ((0, 1), [[0.0, 1.0], [1.0, 0.0]])]
+    model = Model.from_arrays([2] * 3, [*pair, *((scope, np.exp(table)) for scope, table in WEAK)])
+    with pytest.raises(ZeroProbabilityError):
+        infer(model, bound=10)
+
+
+def test_roots_multiply_to_the_table_and_leave_others_alone() -> None:
+    pair = [((0, 1), np.exp([[0.0, -500.0], [-600.0, -1.0]])), ((0, 1), np.exp([[0.0, -400.0], [-1.0, -1.0]]))]
+    model = Model.from_arrays([2] * 3, [*pair, *((scope, np.exp(table)) for scope, table in WEAK)])
+    (problem,) = prepare_model(model, {}).problems
+    assert problem.merged.roots
+    logarithms = {scope: np.zeros((2, 2)) for scope in {table.scope for table in problem.factors}}
+    for table in problem.factors:
+        logarithms[table.scope] += np.log(table.values.reshape(2, 2))
+        assert table.values.min() > 1e-200
+    spreads = sorted(table.max() - table.min() for table in logarithms.values())
+    assert spreads[-1] == pytest.approx(900.0, rel=1e-12)

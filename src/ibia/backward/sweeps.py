@@ -8,6 +8,7 @@ of that posterior without the part that came from behind. Repeated until neighbo
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ibia.backward.posterior import Posterior, last_informed_step
@@ -28,6 +29,8 @@ _ENOUGH = 0.03
 _DAMPING = 0.7
 # Where what comes from behind rules out everything, this part of it is taken for saying nothing.
 _DOUBT = 0.01
+# Single tables with numbers further apart than e to this are such that later ones may prefer what has vanished.
+_FAR_APART = 230.0
 # A joint query may need this many bits beyond the bound.
 _QUERY_BITS = 3.0
 # A removed variable whose query cannot be answered is compared with so many of its clique's variables.
@@ -46,6 +49,8 @@ class Sweeper:
         Factors that cannot inform earlier steps (see `last_informed_step`).
     backward
         For each step the messages λ from behind, one per reduced clique.
+    whole
+        Whether nothing was lost, on the way there and on the ways back so far, and no number can have vanished.
     """
 
     problem: Problem
@@ -54,12 +59,14 @@ class Sweeper:
     barren: frozenset[int] = frozenset()
     backward: list[dict[int, Table]] = field(default_factory=list)
     weight: float = 1.0
+    whole: bool = False
     best: Posterior | None = None
     inconsistencies: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.backward = [{} for _ in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
+        self.whole = self.steps[-1].whole
 
     def run(self, sweeps: int) -> Posterior:
         """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
@@ -111,8 +118,16 @@ class Sweeper:
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
         self.steps[0].release()
+        if not self.whole and self._far_apart():
+            # That steps agree says nothing where they may all have lost the same.
+            result.note_difference((), 1.0)
         result.log_z = math.fsum(log_z)
         return result
+
+    def _far_apart(self) -> bool:
+        """Tell whether numbers are so far apart that they may vanish from a step unnoticed."""
+        merged = self.problem.merged
+        return self.steps[0].far_apart or merged.roots or bool(merged.spreads.max(initial=0.0) > _FAR_APART)
 
     def _tables_of(self, number: int) -> Step:
         self.steps[number].ensure(self.problem.factors, self.problem.space)
@@ -143,7 +158,9 @@ class Sweeper:
             return tilted.beliefs[clique].over(messages.scopes[clique]).distance(wanted[clique])
 
         self.backward[number] = messages.for_each(receive, self.problem.space)
-        tilted, log_mass = self._tilt_or_doubt(core.forest, self.backward[number])
+        tilted, log_mass, doubted = self._tilt_or_doubt(core.forest, self.backward[number])
+        if doubted:
+            result.note_difference((), 1.0)
         for clique, found in messages.for_each(difference, self.problem.space).items():
             result.note_difference(messages.scopes[clique], found)
         beliefs = tilted.beliefs
@@ -173,23 +190,34 @@ class Sweeper:
             clique: [belief, backward[clique]] if clique in backward else [belief]
             for clique, belief in core.beliefs.items()
         }
+        if self.whole:
+            for tables in potentials.values():
+                for table in tables:
+                    table.spread = table.measured_spread()
         far_apart = far_apart or self.steps[0].far_apart
-        return forest, calibrate(forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart).log_z
+        log_mass, whole = calibrate(
+            forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart, measure=self.whole
+        )
+        self.whole = self.whole and whole
+        return forest, log_mass
 
-    def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float]:
+    def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float, bool]:
         """Multiply the backward messages into a core; before there is any answer, also those that contradict it.
 
-        Each message comes from a possible state, but after losses not all of them from the same one.
+        Each message comes from a possible state, but after losses not all of them from the same one. Also returns
+        whether that was so.
         """
         try:
-            return self._tilt(core, backward)
+            return *self._tilt(core, backward), False
         except ZeroMassError:
             if self.best is not None:
                 raise
+        # If it is not for numbers that have vanished, nothing that was possible is impossible with a little doubt.
+        with suppress(ZeroMassError):
+            return *self._tilt(core, backward, far_apart=True), False
         for table in backward.values():
             table.soften_in(_DOUBT)
-        # Nothing that was possible is impossible now, in logarithms.
-        return self._tilt(core, backward, far_apart=True)
+        return *self._tilt(core, backward, far_apart=True), True
 
     def _query(self, number: int, following: dict[int, Table], beliefs: dict[int, Table], result: Posterior) -> None:
         """Replace the posteriors of cliques whose variables went without loss by joint queries to the following step.

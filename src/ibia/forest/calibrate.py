@@ -38,6 +38,8 @@ _LONGEST_RANGE = 600.0
 # Of messages, entries below 1E-200 count as zero, which is e^−460: where they could count for more than e^−60 of the
 # whole, all messages are made of logarithms.
 _FAR_APART = 400.0
+# Of tables that range no further than this, several can be multiplied, and divided by one another.
+_NEAR = 100.0
 
 
 class Inputs(NamedTuple):
@@ -70,7 +72,8 @@ class Calibrated(NamedTuple):
     log_z
         The sum of the trees' logarithms of total mass.
     whole
-        Whether no entry can have vanished.
+        Whether no entry can have vanished, here or where a few of these tables are multiplied or divided later. It
+        takes some time to tell, and is False where that was not asked for.
     """
 
     log_z: float
@@ -88,6 +91,7 @@ def calibrate(
     divisors: Mapping[Edge, Table] | None = None,
     *,
     far_apart: bool = False,
+    measure: bool = False,
 ) -> Calibrated:
     """Calibrate every tree.
 
@@ -101,6 +105,8 @@ def calibrate(
         Sepset beliefs to divide out, where the potentials contain beliefs of cliques that shared them.
     far_apart
         Whether numbers are known to be so far apart that what is possible might vanish.
+    measure
+        Whether to tell if all is whole; the potentials' own spreads have to be known then.
     """
     walks = walk_trees(forest, space)
     order = [clique for clique, _ in walks]
@@ -114,7 +120,7 @@ def calibrate(
     sepsets = {key: space.unset(forest.neighbours[key[0]][key[1]]) for key in keys if key[0] >= 0}
     log_z = layout.calibrate(beliefs.values(), sepsets.values(), far_apart)
     forest.beliefs, forest.sepsets = beliefs, sepsets
-    return Calibrated(log_z, not far_apart and not layout.doubtful.any())
+    return Calibrated(log_z, measure and not far_apart and layout.beliefs_whole(beliefs.values()))
 
 
 class Marginals:
@@ -313,20 +319,29 @@ class _Layout:
             raise ZeroMassError
         return log_z
 
-    @property
-    def doubtful(self) -> NDArray[np.bool_]:
-        """For each clique, whether entries may have been taken for zero, after a run.
+    def beliefs_whole(self, beliefs: Iterable[Table]) -> bool:
+        """Tell whether no entry of a belief or message can have vanished, nor can where some of them are multiplied.
 
-        Where its inputs, and what its children sent, are not far apart, its product is sure to be whole.
+        What a parent sends is its belief, summed, over what it received: it ranges no further than both together.
         """
         plan = self.plan
+        ranges = np.array([table.measured_spread() for table in beliefs])
+        from_parent = np.where(plan.parents >= 0, ranges[plan.parents] + plan.ranges, 0.0)
+        within = self._ranges_met() + from_parent <= _LONGEST_RANGE
+        return bool((within & (ranges <= _NEAR) & (plan.ranges <= _NEAR)).all())
+
+    def _ranges_met(self) -> Array:
+        """Return for each clique how far apart the entries of its inputs, times what its children sent, can be."""
+        plan = self.plan
         has_parent = plan.parents >= 0
-        received = np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.count)
-        return (self._spreads() + received > _LONGEST_RANGE) | (plan.ranges > _FAR_APART)
+        return self._spreads() + np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.count)
 
     def nothing_lost(self) -> bool:
-        """Tell whether no entry of a message that counts was taken for zero."""
-        doubtful = self.doubtful
+        """Tell whether no entry of a message that counts was taken for zero.
+
+        Where the inputs of a clique, and what its children sent, are not far apart, its product is sure to be whole.
+        """
+        doubtful = (self._ranges_met() > _LONGEST_RANGE) | (self.plan.ranges > _FAR_APART)
         return not doubtful.any() or self._most_lost(doubtful) < _FAR_APART
 
     def _most_lost(self, cliques: NDArray[np.bool_]) -> float:

@@ -25,8 +25,8 @@ __all__ = ["propagate_logarithms"]
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# The least logarithm of a belief: its reciprocal, and the product of that with a few others, can be told from infinity.
-_LEAST = -600.0
+# The least logarithm of a belief: below it, divisions take numbers for zero (TINY of the kernels is e^−460).
+_LEAST = -440.0
 
 
 def propagate_logarithms(plan: Plan, sizes: Integers, control: Control) -> float:
@@ -94,7 +94,7 @@ def _divisor(plan: Plan, clique: int, size: int) -> Array:
 
 
 def _over(numerator: Array, denominator: Array) -> Array:
-    """Divide in logarithms; zero over zero is zero."""
+    """Divide in logarithms; over zero everything is zero."""
     return np.subtract(
         numerator, denominator, out=np.full_like(numerator, -math.inf), where=denominator > -math.inf
     )

@@ -23,7 +23,7 @@ _LEAST, _FAR_APART = 1e-260, 300.0
 
 
 class Merged(NamedTuple):
-    """Tables of different scopes, end to end.
+    """Tables of different scopes (but for roots of one table), end to end.
 
     Attributes
     ----------
@@ -69,8 +69,13 @@ def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) ->
     if (least >= _LEAST).all():
         return merged
     _, logarithms, log_scales, spreads, _ = _merge(renumbered, cardinalities, sources, bounds, True)
-    counts = np.where(least < _LEAST, np.ceil(spreads / _FAR_APART), 1.0).astype(np.int64)
-    return _take_roots(merged._replace(values=logarithms, log_scales=log_scales, spreads=spreads), counts)
+    doubtful = least < _LEAST
+    counts = np.where(doubtful, np.maximum(np.ceil(spreads / _FAR_APART), 1.0), 1.0).astype(np.int64)
+    roots = _take_roots(merged._replace(values=logarithms, log_scales=log_scales, spreads=spreads), counts)
+    # What was whole before stays as it is.
+    whole = ~doubtful.repeat(counts).repeat(np.diff(roots.offsets))
+    roots.values[whole] = values[(~doubtful).repeat(np.diff(offsets))]
+    return roots
 
 
 def _take_roots(merged: Merged, counts: Indices) -> Merged:

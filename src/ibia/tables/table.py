@@ -226,11 +226,11 @@ class Table:
         )
         return self
 
-    def measure_spread(self) -> None:
-        """Set `spread` to what it is."""
+    def measured_spread(self) -> float:
+        """Return the logarithm of the largest over the smallest positive entry (0 if there is none)."""
         largest = float(self.values.max())
         smallest = float(self.values.min(where=self.values > 0.0, initial=largest))
-        self.spread = math.log(largest / smallest) if smallest > 0.0 else 0.0
+        return math.log(largest) - math.log(smallest) if smallest > 0.0 else 0.0
 
     def soften_in(self, part: float) -> Table:
         """Mix in a table of ones with weight `part`."""
