@@ -89,6 +89,8 @@ def update_by_links(
         following = _update(step, steps[number + 1], following, threshold, result) if informs else step.forest
         result.read(following.beliefs)
         steps[number + 1].release()
+    if len(steps) > 1:
+        result.doubt_numbers(problem, steps)
     result.inconsistencies = [result.inconsistency]
     return result
 

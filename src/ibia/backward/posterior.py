@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.prepare import Problem
 from ibia.sequence import Step
 from ibia.tables import Table
 
 __all__ = ["Posterior", "last_informed_step"]
+
+
+# Single tables with entries further apart than e to this outweigh what may have been lost before.
+_FAR_APART = 230.0
 
 
 @dataclass
@@ -64,6 +69,16 @@ class Posterior:
         self.inconsistency = max(self.inconsistency, difference)
         for variable in variables:
             self.disagreement[variable] = max(self.disagreement.get(variable, 0.0), difference)
+
+
+    def doubt_numbers(self, problem: Problem, steps: list[Step]) -> None:
+        """Where numbers may have vanished, record that steps disagree: that they agree says nothing there.
+
+        All of them may have lost the same, if single tables have entries so far apart that they outweigh all others.
+        """
+        merged = problem.merged
+        if steps[0].far_apart or merged.roots or merged.spreads.max(initial=0.0) > _FAR_APART:
+            self.note_difference((), 1.0)
 
 
 def last_informed_step(steps: list[Step], barren: frozenset[int]) -> int:

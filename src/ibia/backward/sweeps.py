@@ -29,8 +29,6 @@ _ENOUGH = 0.03
 _DAMPING = 0.7
 # Where what comes from behind rules out everything, this part of it is taken for saying nothing.
 _DOUBT = 0.01
-# Single tables with numbers further apart than e to this are such that later ones may prefer what has vanished.
-_FAR_APART = 230.0
 # A joint query may need this many bits beyond the bound.
 _QUERY_BITS = 3.0
 # A removed variable whose query cannot be answered is compared with so many of its clique's variables.
@@ -118,16 +116,10 @@ class Sweeper:
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
         self.steps[0].release()
-        if not self.whole and self._far_apart():
-            # That steps agree says nothing where they may all have lost the same.
-            result.note_difference((), 1.0)
+        if not self.whole:
+            result.doubt_numbers(self.problem, self.steps)
         result.log_z = math.fsum(log_z)
         return result
-
-    def _far_apart(self) -> bool:
-        """Tell whether numbers are so far apart that they may vanish from a step unnoticed."""
-        merged = self.problem.merged
-        return self.steps[0].far_apart or merged.roots or bool(merged.spreads.max(initial=0.0) > _FAR_APART)
 
     def _tables_of(self, number: int) -> Step:
         self.steps[number].ensure(self.problem.factors, self.problem.space)
