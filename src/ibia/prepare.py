@@ -36,6 +36,8 @@ Integers = NDArray[np.int64]
 _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
 _LITTLE_EFFORT = 0.1
+# Numbers vanish below e^−708; what a single table of this range prefers by itself may have been next to it.
+_FAR_APART = 230.0
 
 
 @dataclass
@@ -147,6 +149,11 @@ class Problem:
     def positive(self) -> bool:
         """Whether there are no zeros in the tables."""
         return bool(self.merged.values.min(initial=1.0) > 0.0)
+
+    @property
+    def far_apart(self) -> bool:
+        """Whether single tables have entries so far apart that they may outweigh what had vanished before."""
+        return self.merged.roots or bool(self.merged.spreads.max(initial=0.0) > _FAR_APART)
 
     @property
     def width(self) -> float:

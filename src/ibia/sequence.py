@@ -246,7 +246,7 @@ def forward(
     refusals = Refusals()
     growth = Growth(space, refusals)
     extra = 0.0
-    all_possible = problem.positive and not settings.far_apart
+    all_possible = problem.far_apart and problem.positive and not settings.far_apart
     whole = True
     while remaining:
         started = time.perf_counter()

@@ -14,10 +14,6 @@ from ibia.tables import Table
 __all__ = ["Posterior", "last_informed_step"]
 
 
-# Single tables with entries further apart than e to this outweigh what may have been lost before.
-_FAR_APART = 230.0
-
-
 @dataclass
 class Posterior:
     """Marginals of one component.
@@ -76,8 +72,7 @@ class Posterior:
 
         All of them may have lost the same, if single tables have entries so far apart that they outweigh all others.
         """
-        merged = problem.merged
-        if steps[0].far_apart or merged.roots or merged.spreads.max(initial=0.0) > _FAR_APART:
+        if steps[0].far_apart or problem.far_apart:
             self.note_difference((), 1.0)
 
 
