@@ -200,7 +200,7 @@ def test_check_evidence() -> None:
         ({"sun": 0}, "no variable named 'sun'"),
         ({"rain": 2}, "rain has no state 2: its states are numbered 0 to 1"),
         ({"rain": -1}, "rain has no state -1"),
-        ({"grass": "dri"}, "grass has no state 'dri'; did you mean dry"),
+        ({"grass": "dri"}, r"grass has no state 'dri'; did you mean dry\?$"),
         ({"rain": "zzz"}, "rain has no state 'zzz'; its states are no, yes"),
         ({"rain": 0.5}, "rain was given the state 0.5"),
         ({"rain": "no", 0: 1}, "rain two different states, no and yes"),

@@ -101,7 +101,7 @@ class Variable:
             if state in self.states:
                 return self.states.index(state)
             if not state.isdecimal() or any(name.isdecimal() for name in self.states):
-                raise InputError(f"Variable {self.name} has no state {state!r}{self._hint(state)}.")
+                raise InputError(f"Variable {self.name} has no state {state!r}{self._hint(state)}")
         number = _whole_number(state)
         if number is None:
             raise InputError(
@@ -131,9 +131,9 @@ class Variable:
 
     def _hint(self, state: str) -> str:
         close = _close_matches(state, self.states[:1000])
-        shown = close or list(self.states[:8])
-        more = ", ..." if not close and self.cardinality > 8 else ""
-        return f"; {'did you mean' if close else 'its states are'} {', '.join(shown)}{more}"
+        if close:
+            return f"; did you mean {', '.join(close)}?"
+        return f"; its states are {', '.join(self.states[:8])}{', ...' if self.cardinality > 8 else ''}."
 
 
 @lru_cache(maxsize=64)
