@@ -20,7 +20,7 @@ from ibia.prepare import Problem
 from ibia.result import StepFigures
 from ibia.sequence import Settings, Step, forward
 
-__all__ = ["Alternative", "Progress", "Solved", "Trial", "barren", "nothing_lost", "run_forward", "solved"]
+__all__ = ["Alternative", "Progress", "Solved", "Trial", "barren", "run_forward", "solved"]
 
 Progress = Callable[[str, int, int], None]
 
@@ -75,14 +75,14 @@ class Trial:
         steps = run_forward(problem, alternative, progress)
         entries, cliques = math.fsum(step.entries for step in steps), sum(len(step.forest.scopes) for step in steps)
         self.work = alternative_work(entries, cliques)
-        self.exact = nothing_lost(steps)
+        self.exact = steps[-1].whole
         self._order = alternative.order
         self._sweeper = Sweeper(problem, steps, alternative.settings.bound, barren(problem, alternative.order))
 
     def answer(self, sweeps: int) -> Solved:
         """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
         posterior = self._sweeper.run(sweeps)
-        return solved(posterior, self._sweeper.steps, self._order, self.exact and self._sweeper.whole)
+        return solved(posterior, self._sweeper.steps, self._order, self._sweeper.whole)
 
     def drop(self) -> None:
         """Let go of the tables."""
@@ -107,11 +107,6 @@ def run_forward(problem: Problem, alternative: Alternative, progress: Progress |
 def barren(problem: Problem, order: str) -> frozenset[int]:
     """Return the factors that cannot inform earlier steps, if they are added in that order."""
     return problem.barren if order == "topological" else frozenset()
-
-
-def nothing_lost(steps: list[Step]) -> bool:
-    """Tell whether no lossy operation was made and no number vanished; a loss of zero would not do (rounding)."""
-    return not steps or steps[-1].whole
 
 
 def solved(posterior: Posterior, steps: list[Step], order: str, exact: bool) -> Solved:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.alternative import Alternative, Progress, Solved, barren, nothing_lost, run_forward, solved
+from ibia.alternative import Alternative, Progress, Solved, barren, run_forward, solved
 from ibia.backward.links import update_by_links
 from ibia.costs import AVERAGED, FEWEST, WORK
 from ibia.exact import solve_exactly
@@ -63,7 +63,7 @@ def solve_by_links(
     steps = run_forward(problem, Alternative(name, 0, settings), progress)
     posterior = update_by_links(problem, steps, threshold, barren(problem, name))
     # Links are lossy themselves (they overwrite each other), so with them only a single step is exact.
-    return solved(posterior, steps, name, nothing_lost(steps) and len(steps) == 1)
+    return solved(posterior, steps, name, steps[-1].whole and len(steps) == 1)
 
 
 @dataclass

@@ -106,6 +106,23 @@ class Messages:
             return table.times(table.over(shared).reciprocal())
         return table.copy() if table is belief else table
 
+    def tell(self, beliefs: dict[int, Table], space: Space, from_behind: dict[int, Table] | None = None) -> None:
+        """Set the tables so that they tell beliefs.
+
+        Parameters
+        ----------
+        from_behind
+            The part of the beliefs that came from the following step, and is not told to it again.
+        """
+
+        def table_of(clique: int) -> Table:
+            table = self.conditional(clique, beliefs[clique])
+            if from_behind is not None:
+                table.divide_or_keep_in(from_behind[clique], self.tables[clique])
+            return table
+
+        self.tables = self.for_each(table_of, space)
+
     def for_each(self, function: Callable[[int], Outcome], space: Space) -> dict[int, Outcome]:
         """Call a function for each reduced clique, several at a time where they are large."""
         entries = sum(map(space.size, self.scopes.values()))
@@ -130,7 +147,8 @@ class Step:
     far_apart
         Whether its tables are made of logarithms.
     whole
-        Whether it lacks nothing: no lossy operation was made before, and no number can have vanished.
+        Whether it lacks nothing: no lossy operation was made before, and no number can have vanished. That the
+        loss is zero would not do: rounding hides small losses.
     bytes
         Memory of the tables that can be computed again, when last measured.
     """
@@ -294,7 +312,7 @@ def forward(
                 check_reduction(step.core.forest, step.reduction, interface)
                 check_forest(growth.forest, space)
             messages = Messages(*trees.messages())
-            messages.tables = _send(messages, step.core.forest.beliefs, space)
+            messages.tell(step.core.forest.beliefs, space)
             step.messages = messages
             whole = whole and step.reduction.removals == 0
             if whole:
@@ -306,11 +324,6 @@ def forward(
         if progress is not None:
             progress(total - len(remaining), total)
     return steps
-
-
-def _send(messages: Messages, beliefs: dict[int, Table], space: Space) -> dict[int, Table]:
-    """Return the tables of messages that tell these beliefs."""
-    return messages.for_each(lambda clique: messages.conditional(clique, beliefs[clique]), space)
 
 
 def _extra_reduction(steps: list[Step], remaining: int, extra: float, settings: Settings) -> float:

@@ -66,7 +66,6 @@ class Posterior:
         for variable in variables:
             self.disagreement[variable] = max(self.disagreement.get(variable, 0.0), difference)
 
-
     def doubt_numbers(self, problem: Problem, steps: list[Step]) -> None:
         """Where numbers may have vanished, record that steps disagree: that they agree says nothing there.
 

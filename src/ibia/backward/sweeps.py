@@ -57,7 +57,7 @@ class Sweeper:
     barren: frozenset[int] = frozenset()
     backward: list[dict[int, Table]] = field(default_factory=list)
     weight: float = 1.0
-    whole: bool = False
+    whole: bool = field(init=False)
     best: Posterior | None = None
     inconsistencies: list[float] = field(default_factory=list)
 
@@ -160,19 +160,6 @@ class Sweeper:
             self._query(number, following, beliefs, result)
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
-    def _send(
-        self, number: int, messages: Messages, beliefs: dict[int, Table], tilt: bool
-    ) -> dict[int, Table]:
-        """Return the tables of a step's messages forward, without the part of the beliefs that came from behind."""
-
-        def send(clique: int) -> Table:
-            table = messages.conditional(clique, beliefs[clique])
-            if tilt:
-                table.divide_or_keep_in(self.backward[number][clique], messages.tables[clique])
-            return table
-
-        return messages.for_each(send, self.problem.space)
-
     def _tilt(
         self, core: Forest, backward: dict[int, Table], far_apart: bool = False
     ) -> tuple[Forest, float]:
@@ -254,7 +241,7 @@ class Sweeper:
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
                 beliefs = self._tilt(core.forest, self.backward[number])[0].beliefs
-            messages.tables = self._send(number, messages, beliefs, tilt)
+            messages.tell(beliefs, space, self.backward[number] if tilt else None)
             keep_within(self.steps[: number + 1], space)
 
 

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 
 from ibia.forest.forest import Forest
 from ibia.tables import Space
+from ibia.tables.threads import WORTH_SHARING
 
 __all__ = ["cut_branches", "walk_trees"]
 
 Integers = NDArray[np.int64]
 Walk = list[tuple[int, int]]
 
-# Forests with fewer entries, or cliques of fewer in the mean, are worked through faster than they are shared out.
-_WORTH_SHARING, _WORTH_A_CLIQUE = 2**22, 2**12
+# Forests with fewer entries are worked through faster than they are shared out.
+_LARGE = 2**22
 # Branches have at most such a part of the whole; which, is decided as if there were so many workers.
 _PARTS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
 _WORKERS = 4
@@ -42,7 +43,7 @@ def walk_trees(forest: Forest, space: Space) -> Walk:
 
 
 def _worth_sharing(entries: float, cliques: int) -> bool:
-    return entries >= max(_WORTH_SHARING, _WORTH_A_CLIQUE * cliques)
+    return entries >= max(_LARGE, WORTH_SHARING * cliques)
 
 
 def _centre(walk: Walk, sizes: Sequence[int]) -> int:
@@ -56,7 +57,7 @@ def _centre(walk: Walk, sizes: Sequence[int]) -> int:
 
 
 def cut_branches(parents: Integers, sizes: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
-    """Return tasks that can be done side by side, each a list of cliques that hang together, and the other cliques.
+    """Return tasks that can be done side by side, each a list of whole branches, and the cliques of the trunk.
 
     Parents come before children in all of them.
 

@@ -5,13 +5,13 @@ Where numbers of that table would vanish, there are several instead, all of them
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ibia.flat import ends
+from ibia.flat import ends, positions
 from ibia.simplify.working import Factors, Indices, Values, compiled
 from ibia.sorting import sort_parts
 
@@ -64,35 +64,60 @@ def merge_factors(factors: Factors, members: Indices, cardinalities: Indices) ->
     """
     renumbered = factors._replace(starts=factors.starts - factors.starts[0], members=members)
     starts, scopes, bounds, sources = _group(renumbered.starts, members.copy(), cardinalities.size)
-    offsets, values, log_scales, spreads, least = _merge(renumbered, cardinalities, sources, bounds, False)
+    offsets, values, log_scales, spreads, least = _merge(renumbered, cardinalities, sources, bounds)
     merged = Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads, False)
-    if (least >= _LEAST).all():
+    doubtful = np.flatnonzero(least < _LEAST).tolist()
+    if not doubtful:
         return merged
-    _, logarithms, log_scales, spreads, _ = _merge(renumbered, cardinalities, sources, bounds, True)
-    doubtful = least < _LEAST
-    counts = np.where(doubtful, np.maximum(np.ceil(spreads / _FAR_APART), 1.0), 1.0).astype(np.int64)
-    roots = _take_roots(merged._replace(values=logarithms, log_scales=log_scales, spreads=spreads), counts)
-    # What was whole before stays as it is.
-    whole = ~doubtful.repeat(counts).repeat(np.diff(roots.offsets))
-    roots.values[whole] = values[(~doubtful).repeat(np.diff(offsets))]
-    return roots
+    groups = {group: sources[bounds[group] : bounds[group + 1]] for group in doubtful}
+    return _take_roots(
+        merged, {group: _logarithms(renumbered, numbers, cardinalities) for group, numbers in groups.items()}
+    )
 
 
-def _take_roots(merged: Merged, counts: Indices) -> Merged:
-    """Replace each table, given by its logarithms, by so many roots of it."""
+def _logarithms(factors: Factors, numbers: Indices, cardinalities: Indices) -> Values:
+    """Return the logarithms of a product of factors with the same variables, its axes sorted."""
+    total = np.zeros(1)
+    for number in numbers.tolist():
+        scope = factors.members[factors.starts[number] : factors.starts[number + 1]]
+        with np.errstate(divide="ignore"):
+            table = np.log(factors.values[factors.offsets[number] : factors.offsets[number + 1]])
+        total = total + table.reshape(cardinalities[scope]).transpose(np.argsort(scope)).ravel()
+    return total
 
-    def repeated(starts: Indices, values: NDArray[Any]) -> tuple[Indices, NDArray[Any]]:
-        parts = [values[begin:end] for begin, end in pairwise(starts.tolist())]
-        chosen = [part for part, count in zip(parts, counts, strict=True) for _ in range(count)]
-        return ends([part.size for part in chosen]), np.concatenate(chosen)
+
+def _take_roots(merged: Merged, logarithms: dict[int, Values]) -> Merged:
+    """Replace some tables, given by their logarithms, by as many roots of them as it takes."""
+    count = merged.log_scales.size
+    degrees = np.ones(count, np.int64)
+    values = [merged.values[begin:end] for begin, end in pairwise(merged.offsets.tolist())]
+    log_scales, spreads = merged.log_scales.copy(), merged.spreads.copy()
+    for group, table in logarithms.items():
+        log_scales[group] = table.max()
+        if log_scales[group] > -np.inf:
+            table = table - log_scales[group]
+            spreads[group] = -table.min(where=table > -np.inf, initial=0.0)
+        degrees[group] = max(math.ceil(spreads[group] / _FAR_APART), 1)
+        values[group] = np.exp(table / degrees[group])
+    chosen = np.arange(count).repeat(degrees)
+
+    def repeated(starts: Indices, parts: Indices) -> tuple[Indices, Indices]:
+        lengths = np.diff(starts)[chosen]
+        return ends(lengths), parts[positions(starts[chosen], lengths)]
 
     starts, scopes = repeated(merged.starts, merged.scopes)
-    offsets, logarithms = repeated(merged.offsets, merged.values)
     bounds, sources = repeated(merged.bounds, merged.sources)
-    degrees = counts.repeat(counts)
-    values = np.exp(logarithms / degrees.repeat(np.diff(offsets)))
-    log_scales, spreads = (array.repeat(counts) / degrees for array in (merged.log_scales, merged.spreads))
-    return Merged(starts, scopes, offsets, values, bounds, sources, log_scales, spreads, True)
+    return Merged(
+        starts,
+        scopes,
+        ends(np.diff(merged.offsets)[chosen]),
+        np.concatenate([values[group] for group in chosen.tolist()]),
+        bounds,
+        sources,
+        (log_scales / degrees)[chosen],
+        (spreads / degrees)[chosen],
+        True,
+    )
 
 
 @compiled
@@ -149,12 +174,12 @@ def _group(starts: Indices, scopes: Indices, variables: int) -> tuple[Indices, I
 
 @compiled
 def _merge(
-    factors: Factors, sizes: Indices, order: Indices, bounds: Indices, in_logarithms: bool
+    factors: Factors, sizes: Indices, order: Indices, bounds: Indices
 ) -> tuple[Indices, Values, Values, Values, Values]:
     """Multiply the factors between two bounds; a group that is zero everywhere has the log scale minus infinity.
 
-    Returns where the tables begin, the tables (or their logarithms), log scales, spreads, and for each table the least
-    positive number that was met on the way, over the largest then.
+    Returns where the tables begin, the tables, log scales, spreads, and for each table the least number that was met
+    on the way where a product should be positive, over the largest then.
     """
     starts, members, offsets, values, _ = factors
     count = bounds.size - 1
@@ -164,7 +189,7 @@ def _merge(
         factor = order[bounds[group]]
         out_offsets[group + 1] = out_offsets[group] + offsets[factor + 1] - offsets[factor]
         most = max(most, starts[factor + 1] - starts[factor])
-    out = np.full(out_offsets[count], 0.0 if in_logarithms else 1.0, np.float64)
+    out = np.ones(out_offsets[count], np.float64)
     log_scales = np.zeros(count, np.float64)
     spreads = np.empty(count, np.float64)
     leasts = np.ones(count, np.float64)
@@ -180,15 +205,12 @@ def _merge(
                 for other in range(scope.size):
                     if scope[other] > scope[axis]:
                         strides[axis] *= sizes[scope[other]]
-            target, largest, least = 0, -np.inf if in_logarithms else 0.0, np.inf
+            target, largest, least = 0, 0.0, np.inf
             for entry in range(offsets[factor], offsets[factor + 1]):
-                if in_logarithms:
-                    table[target] += np.log(values[entry])
-                else:
-                    possible = table[target] > 0.0 and values[entry] > 0.0
-                    table[target] *= values[entry]
-                    if possible:
-                        least = min(least, table[target])
+                possible = table[target] > 0.0 and values[entry] > 0.0
+                table[target] *= values[entry]
+                if possible:
+                    least = min(least, table[target])
                 largest = max(largest, table[target])
                 for axis in range(scope.size - 1, -1, -1):
                     digits[axis] += 1
@@ -197,19 +219,16 @@ def _merge(
                         break
                     target -= digits[axis] * strides[axis]
                     digits[axis] = 0
-            log_scales[group] += largest if in_logarithms else np.log(largest)
-            if in_logarithms and largest > -np.inf:
-                for entry in range(table.size):
-                    table[entry] -= largest
-            elif largest > 0.0:
+            log_scales[group] += np.log(largest)
+            if largest > 0.0:
                 leasts[group] = min(leasts[group], least / largest)
                 for entry in range(table.size):
                     table[entry] /= largest
             elif least == 0.0:
                 leasts[group] = 0.0
-        smallest = 0.0 if in_logarithms else 1.0
+        smallest = 1.0
         for entry in range(table.size):
-            if (-np.inf if in_logarithms else 0.0) < table[entry] < smallest:
+            if 0.0 < table[entry] < smallest:
                 smallest = table[entry]
-        spreads[group] = -smallest if in_logarithms else -np.log(smallest)
+        spreads[group] = -np.log(smallest)
     return out_offsets, out, log_scales, spreads, leasts

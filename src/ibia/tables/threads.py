@@ -9,7 +9,7 @@ from typing import TypeVar
 from ibia.control import Control
 from ibia.threads import run_all
 
-__all__ = ["run_each", "run_parts"]
+__all__ = ["WORTH_SHARING", "run_each", "run_parts"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -17,8 +17,8 @@ Outcome = TypeVar("Outcome")
 
 # Waking another thread takes longer than the work on so many entries.
 _WORTH_WAKING = 2**19
-# With smaller tables most of the work is Python's, whose lock threads would fight for.
-_WORTH_SHARING = 2**12
+# With smaller tables, in the mean, most of the work is Python's, whose lock threads would fight for.
+WORTH_SHARING = 2**12
 
 
 def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control: Control) -> list[Outcome]:
@@ -36,6 +36,6 @@ def run_each(
     function: Callable[[Item], Outcome], items: Sequence[Item], entries: int, control: Control
 ) -> list[Outcome]:
     """Call a function with each of some items, whose tables have so many entries together, as `run_parts` does."""
-    if entries < _WORTH_SHARING * len(items):
+    if entries < WORTH_SHARING * len(items):
         return [function(item) for item in items]
     return run_parts([partial(function, item) for item in items], entries, control)
