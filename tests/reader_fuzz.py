@@ -15,11 +15,13 @@ from pathlib import Path
 
 from ibia import examples, formats
 from ibia.errors import InputError
-from ibia.model import Model, Variable
+from ibia.model import Model
 from ibia.observations import observe, parse_observation
 
-__all__ = ["Kind", "check_file", "make_file"]
+__all__ = ["KINDS", "PATIENCE", "Kind", "check_file", "make_file"]
 
+# The suffix that stands for what is no file.
+_COMMAND_LINE = ".observation"
 # Seconds that a small file may take, on a machine that does much else as well.
 PATIENCE = 10.0
 
@@ -204,10 +206,12 @@ def observations(draw: random.Random) -> str:
             return {draw.choice(NAMES): value(depth + 1) for _ in range(draw.randrange(3))}
         if choice <= 2 and depth < 4:
             return [value(depth + 1) for _ in range(draw.randrange(4))]
-        return draw.choice((draw.choice(NAMES), draw.randrange(-2, 5), draw.random(), None, True, float("nan"), 10**400))
+        plain = (draw.choice(NAMES), draw.randrange(-2, 5), draw.random(), None, True, float("nan"), 10**400)
+        return draw.choice(plain)
 
     known = [*NAMES, "talent", "test", "grade", "letter"]
-    return json.dumps({draw.choice(known): value(0) for _ in range(draw.randrange(4))}, ensure_ascii=draw.random() < 0.5)
+    given = {draw.choice(known): value(0) for _ in range(draw.randrange(4))}
+    return json.dumps(given, ensure_ascii=draw.random() < 0.5)
 
 
 def marginals(draw: random.Random) -> str:
@@ -226,9 +230,11 @@ def partition(draw: random.Random) -> str:
 
 def command_line(draw: random.Random) -> str:
     """An observation as it stands after -E."""
-    value = draw.choice((draw.choice(NAMES), ",".join(number(draw) for _ in range(draw.randrange(4))), draw.choice(NUMBERS)))
+    variable = draw.choice(STUDENT.variables)
+    likelihood = ",".join(number(draw) for _ in range(variable.cardinality + (draw.random() < 0.1)))
+    value = draw.choice((draw.choice(variable.states), likelihood, draw.choice(NAMES), draw.choice(NUMBERS)))
     sign = "" if draw.random() < 0.1 else "="
-    return f"{draw.choice((draw.choice(NAMES), 'talent', 'test', 'grade', '3', '99'))}{sign}{value}"
+    return f"{name(draw, variable.name)}{sign}{value}"
 
 
 def _spaced(draw: random.Random, words: list[str]) -> str:
@@ -289,7 +295,7 @@ def make_file(draw: random.Random, kind: Kind) -> tuple[str, bytes]:
             data = damage(draw, data)
     # Where the suffix tells nothing, the first word does.
     suffix = ".txt" if draw.random() < 0.02 else kind.suffix
-    packing = draw.choice(("", "", "", "", "", "", "", ".gz", ".xz"))
+    packing = draw.choice(("", "", "", "", "", "", "", ".gz", ".xz")) if kind.suffix != _COMMAND_LINE else ""
     if packing:
         data = gzip.compress(data, 1) if packing == ".gz" else lzma.compress(data, preset=0)
         if draw.random() < 0.7:
@@ -308,7 +314,7 @@ def check_file(folder: Path, kind: Kind, suffix: str, data: bytes) -> bool:
     try:
         result = kind.read(path)
     except InputError as error:
-        check_sentence(str(error), str(path) if kind.suffix != ".observation" else "")
+        check_sentence(str(error), "" if kind.suffix == _COMMAND_LINE else str(path))
         result = None
     assert time.monotonic() - began < PATIENCE
     if isinstance(result, Model):
@@ -372,6 +378,7 @@ _XDSL = [
     b"</cpt> <deterministic id='b'> <state id='n'/> <state id='y'/> <parents> a </parents> <resultingstates> n y "
     b"</resultingstates> </deterministic> </nodes> </smile>"
 ]
+_JSON = [b'{ "talent" : "low" , "grade" : [ 0.5 , 1 , 0 ] , "test" : 1 }']
 _MAR = [b"MAR\n2 2 0.25 0.75 3 1 0 0\n-BEGIN-\n2 2 0.5 0.5 3 0 0 1\n"]
 KINDS = {
     kind.suffix: kind
@@ -382,9 +389,9 @@ KINDS = {
         Kind(".xmlbif", formats.read, _XMLBIF, xmlbif),
         Kind(".xdsl", formats.read, _XDSL, xdsl),
         Kind(".evid", formats.read_evidence, [b"/* Evidence */\n2\n 3 1\n 4 0\n", b"1\n2 0 1 1 0"], evidence),
-        Kind(".json", _read_observations, [b'{ "talent" : "low" , "grade" : [ 0.5 , 1 , 0 ] , "test" : 1 }'], observations),
+        Kind(".json", _read_observations, _JSON, observations),
         Kind(".MAR", formats.read_marginals, _MAR, marginals),
         Kind(".PR", formats.read_partition, [b"PR\n-8.893083376471438\n"], partition),
-        Kind(".observation", _read_command_line, [b"talent=low", b"grade=0.2,0.3,0.5", b"3=1"], command_line),
+        Kind(_COMMAND_LINE, _read_command_line, [b"talent=low", b"grade=0.2,0.3,0.5", b"3=1"], command_line),
     )
 }

@@ -20,6 +20,7 @@ import typer
 
 from ibia import manual
 from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
+from ibia.shown import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,13 +195,14 @@ def _infer(
         with _progress(quiet) as progress:
             result = infer(loaded, observed, check=check, progress=progress, control=control, **given)
         failures = _write_result(result, model, out, pr, json_file)
-    if not quiet:
-        console = _console()
-        console.print(_summary(result, Path(model).name))
-        if shown is None:
-            _show_marginals(console, result)
-        else:
-            console.print(_marginal_table(result, shown, result.model.layout.states.size))
+        watch.written = True
+        if not quiet:
+            console = _console()
+            console.print(_summary(result, Path(model).name))
+            if shown is None:
+                _show_marginals(console, result)
+            else:
+                console.print(_marginal_table(result, shown, result.model.layout.states.size))
     if failures:
         raise ibia.InputError(" ".join(failures))
 
@@ -308,6 +310,7 @@ def _demo() -> None:
     """Answer a question about an example."""
     from ibia.demo import show_demo
 
+    compile_first()
     show_demo(_console())
 
 
@@ -382,12 +385,14 @@ def _check_outputs(outputs: dict[str, str | None], inputs: dict[str, str | None]
     """Raise unless every output file can be written: better now than when there is a result to lose."""
     from ibia.errors import InputError
 
-    taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None}
+    for option, path in outputs.items():
+        # No file has such a name; where it is to be read, the reader will say so.
+        if path is not None and (not path or "\0" in path or os.path.isdir(path)):
+            raise InputError(f"{option}: {path or 'an empty name'} is not the name of a file to write.")
+    taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None and "\0" not in path}
     for option, path in outputs.items():
         if path is None:
             continue
-        if not path or os.path.isdir(path):
-            raise InputError(f"{option}: {path or 'an empty name'} is not the name of a file to write.")
         target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
             raise InputError(f"{option}: {path} cannot be written: there is no folder {target.parent}.")
@@ -486,7 +491,7 @@ def _table(title: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE, title=Text(title), title_justify="left", show_header=False, title_style="bold")
+    table = Table(box=box.SIMPLE, title=Text(plain(title)), title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     return table
@@ -557,7 +562,7 @@ def _marginal_table(result: Result, numbers: list[int], most_states: int) -> Tab
             states = np.argsort(-marginal, kind="stable")[:most_states].tolist()
         text = "   ".join(f"{variable.states[state]} {marginal[state]:.4f}" for state in states)
         left = variable.cardinality - len(states)
-        table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
+        table.add_row(Text(plain(variable.name)), Text(plain(f"{text}   and {left} more" if left else text)))
     return table
 
 

@@ -6,12 +6,10 @@ What is measured and how stands in the other modules of this folder.
 from __future__ import annotations
 
 import math
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -26,6 +24,8 @@ from ibia.bench.tables import MEMORY, TABLES
 from ibia.errors import InputError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
+from ibia.process import Ended
+from ibia.shown import plain
 
 __all__ = ["app"]
 
@@ -231,7 +231,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
             err=True,
         )
     counted = {"ended": 0}
-    with _ending_on_request(), _progress(len(plan.todo), jobs) as (show, say):
+    with _progress(len(plan.todo), jobs) as (show, say):
 
         def report(row: Row) -> None:
             counted["ended"] += 1
@@ -243,7 +243,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
             say(RUN_HEADER)
         try:
             run_plan(plan, store, at_once=jobs, report=report, announce=say)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Ended):
             left = len(plan.todo) - counted["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
             raise
@@ -259,27 +259,13 @@ def run_line(row: Row) -> str:
     """Return the line of a run under `RUN_HEADER`."""
     start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
     if row["status"] != ANSWERED:
-        return f"{start} {row['status']}: {row.get('error', '')}"
+        return plain(f"{start} {row['status']}: {row.get('error', '')}")
     estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
     memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
-    return (
+    return plain(
         f"{start}{short(row.get('hd_avg')):>9}{short(row.get('hd_max')):>9}{short(row['delta_log10_z']):>11}"
         f"{estimate:>10}{row['seconds']:>9.2f}{memory / 2**20:>7.0f}"
     )
-
-
-@contextmanager
-def _ending_on_request() -> Iterator[None]:
-    """Let a request to terminate end a bench as an interruption does: what is running is stopped first."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -239,6 +239,8 @@ def write_model(model: Model, path: PathLike) -> None:
     """
     if model.kind != "bayes":
         raise InputError(f"{path} is not written: BIF holds Bayesian networks, and this is a Markov network.")
+    if not model.variables:
+        raise InputError(f"{path} is not written: BIF wants a variable, and this model has none.")
     tables = dict(zip(model.children, model.factors, strict=True))
     parts = [f"network {_quoted_title(model.name)} {{\n}}\n"]
     for number, variable in enumerate(model.variables):

@@ -243,7 +243,8 @@ def _decompress(path: str, data: bytes) -> bytes:
         raise InputError(f"{path} is not a complete {kind} file: it is truncated or damaged.") from None
     if len(text) > most:
         raise InputError(
-            f"{path} is {_MOST_COMPRESSION} times as large when decompressed, as no model is; if this one is, decompress it."
+            f"{path} is over {_MOST_COMPRESSION} times as large when decompressed, which no model should be; "
+            f"if it is one, decompress it first."
         )
     return text
 
