@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ibia import manual
-from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
+from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, run_command
 from ibia.shown import plain
 
 if TYPE_CHECKING:
@@ -385,36 +383,17 @@ def _check_outputs(outputs: dict[str, str | None], inputs: dict[str, str | None]
     """Raise unless every output file can be written: better now than when there is a result to lose."""
     from ibia.errors import InputError
 
-    for option, path in outputs.items():
-        # No file has such a name; where it is to be read, the reader will say so.
-        if path is not None and (not path or "\0" in path or os.path.isdir(path)):
-            raise InputError(f"{option}: {path or 'an empty name'} is not the name of a file to write.")
     taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None and "\0" not in path}
     for option, path in outputs.items():
         if path is None:
             continue
-        target = Path(os.path.realpath(path))
-        if not target.parent.is_dir():
-            raise InputError(f"{option}: {path} cannot be written: there is no folder {target.parent}.")
-        try:
-            mode = _mode(target)
-            if mode is not None and not stat.S_ISREG(mode):
-                # A device or a pipe: nothing to overwrite, and trying it out would use it up.
-                continue
-            tempfile.TemporaryFile(dir=target.parent).close()
-        except OSError as error:
-            raise InputError(f"{option}: {path} cannot be written: {error.strerror}.") from None
-        if str(target) in taken:
-            raise InputError(f"{option}: {path} would overwrite {taken[str(target)]}.")
-        taken[str(target)] = f"what {option} writes"
-
-
-def _mode(path: Path) -> int | None:
-    """Return the mode of a file, None if there is none; a name that cannot be used raises OSError."""
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return None
+        with _named(option):
+            target = check_output(path)
+        if target is None:
+            continue
+        if target in taken:
+            raise InputError(f"{option}: {path} would overwrite {taken[target]}.")
+        taken[target] = f"what {option} writes"
 
 
 def _write_result(result: Result, model: str, out: str | None, pr: str | None, json_file: str | None) -> list[str]:

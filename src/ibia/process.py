@@ -21,7 +21,7 @@ from ibia.shown import plain
 if TYPE_CHECKING:
     from ibia.control import Control
 
-__all__ = ["BAD_USAGE", "Ended", "Watch", "compile_first", "complain", "run_command"]
+__all__ = ["BAD_USAGE", "Ended", "Watch", "check_output", "compile_first", "complain", "run_command"]
 
 BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
@@ -272,6 +272,30 @@ def _is_delicate(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def check_output(path: str) -> str | None:
+    """Return the file that a path leads to if it can be written, None if that is a device; else say why not."""
+    import stat
+    import tempfile
+
+    from ibia.errors import InputError
+
+    if not path or "\0" in path or os.path.isdir(path):
+        raise InputError(f"{path or 'an empty name'} is not the name of a file to write.")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise InputError(f"{path} cannot be written: there is no folder {folder}.")
+    try:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                # A device or a pipe: nothing to overwrite, and trying it out would use it up.
+                return None
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {_lowered(error)}.") from None
+    return target
 
 
 def compile_first(quiet: bool = False) -> None:

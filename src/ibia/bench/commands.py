@@ -6,6 +6,7 @@ What is measured and how stands in the other modules of this folder.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, parse_solver
 from ibia.bench.store import Store, read_results
 from ibia.bench.tables import MEMORY, TABLES
-from ibia.errors import InputError
+from ibia.errors import IbiaError, InputError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
 from ibia.process import Ended
@@ -158,7 +159,8 @@ def _table(
             rows = list(store.rows.values())
     else:
         rows = read_results([out])
-    typer.echo(table.markdown(items, columns, rows))
+    with _as_written([out]):
+        typer.echo(table.markdown(items, columns, rows))
 
 
 @app.command("report")
@@ -178,8 +180,10 @@ def _report(
     from ibia.bench.plots import all_figures
     from ibia.bench.summary import order_rows
 
-    ordered = order_rows(_read(results, solvers))
-    write_text(out, make_page(ordered, title=title, worst=worst))
+    with _as_written(results):
+        ordered = order_rows(_read(results, solvers))
+        page = make_page(ordered, title=title, worst=worst)
+    write_text(out, page)
     typer.echo(f"{out}: {len(ordered.runs)} runs of {len(ordered.methods)} methods on {len(ordered.instances)} models")
     if png is not None:
         for path in write_pictures(all_figures(ordered), png):
@@ -195,11 +199,27 @@ def _gauge(
     """Show how far the stated errors hold, and the constants of the gauge fitted anew to half of the models."""
     from ibia.bench.calibration import calibration_lines, report_gauge
 
-    found = report_gauge(_read(results, solvers))
+    with _as_written(results):
+        found = report_gauge(_read(results, solvers))
     if not found["answers"]:
         raise InputError("No answer in there is not exact and has a known error, so there is nothing to judge.")
     typer.echo("\n".join(calibration_lines(found)))
     write_json(json, found)
+
+
+@contextmanager
+def _as_written(paths: list[Path]) -> Iterator[None]:
+    """Say so if results are not as ``ibia bench run`` writes them; files come from anywhere."""
+    try:
+        yield
+    except IbiaError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if os.environ.get("IBIA_TRACEBACK"):
+            raise
+        raise InputError(
+            f"{', '.join(map(str, paths))}: a row is not as ibia bench run writes it ({type(error).__name__}: {error})."
+        ) from None
 
 
 def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:

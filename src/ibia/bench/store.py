@@ -10,6 +10,7 @@ import json
 import math
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -33,10 +34,13 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._is_new = not path.exists()
         try:
-            self._stream = open(path, "a+b")  # noqa: SIM115  # Open as long as the bench runs.
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+            # Open as long as the bench runs; nothing is kept back, so that a row is written or not.
+            self._stream = open(path, "a+b", buffering=0)  # noqa: SIM115
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path} cannot be written: {reason}.") from None
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -66,11 +70,17 @@ class Store:
         self.rows[row["key"]] = row
 
     def _write(self, data: bytes) -> None:
+        size = os.fstat(self._stream.fileno()).st_size
         try:
-            self._stream.write(data)
-            self._stream.flush()
+            written = self._stream.write(data)
+            if written < len(data):
+                # The disk is almost full; the rest says so.
+                self._stream.write(data[written:])
             os.fsync(self._stream.fileno())
         except OSError as error:
+            # Half a row is none.
+            with suppress(OSError):
+                self._stream.truncate(size)
             raise InputError(f"{self._path} cannot be written: {error.strerror}.") from None
 
     def __enter__(self) -> Store:
@@ -79,6 +89,9 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_new and not os.fstat(self._stream.fileno()).st_size:
+            # Nothing came of it.
+            self._path.unlink(missing_ok=True)
         self._stream.close()
 
 
@@ -88,8 +101,9 @@ def read_results(paths: Iterable[Path]) -> list[Row]:
     for path in paths:
         try:
             data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path} cannot be read: {reason}.") from None
         rows.update((row["key"], row) for row in _parse(path, data))
     return list(rows.values())
 
