@@ -50,7 +50,7 @@ def commands(files: Path, out: Path) -> dict[str, tuple[list[str], dict[str, str
         "infer": ([*infer, *outputs, "--threads", "1"], {}, 4.2),
         "infer on two threads": ([*infer, *outputs, "--threads", "2"], {}, 4.2),
         "infer, quietly": ([*infer, *outputs, "--quiet"], {}, 4.2),
-        "convert": (["-m", "ibia", "convert", str(files / "large.uai"), str(out / "a.uai.gz")], {}, 2.5),
+        "convert": (["-m", "ibia", "convert", str(files / "large.uai"), str(out / "a.uai.gz")], {}, 6.0),
         "ibia-uai MAR": ([*uai, "MAR"], {"INF_TIME": "4"}, 4.2),
         "ibia-uai PR": ([*uai, "PR"], {"INF_TIME": "4"}, 4.2),
     }
@@ -134,7 +134,7 @@ def send_signal_after(arguments: list[str], more: dict[str, str], out: Path, num
 @pytest.mark.parametrize(("name", "number", "part"), [
     ("infer", signal.SIGINT, 0.07),
     ("infer on two threads", signal.SIGTERM, 0.6),
-    ("convert", signal.SIGTERM, 0.4),
+    ("convert", signal.SIGTERM, 0.1),
     ("ibia-uai MAR", signal.SIGINT, 0.2),
 ])
 def test_a_signal(files, tmp_path, name, number, part):

@@ -56,9 +56,9 @@ def run_command(command: Callable[[list[str], float], Any], arguments: list[str]
 
     # The clock of a time limit starts with the process, where the process is ours.
     started = process_start() if arguments is None else time.monotonic()
-    if sys.stdout is None:
-        # Closed by whoever started this.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    # Closed by whoever started this.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character should cost the character, not the answer.
         if hasattr(stream, "reconfigure"):
@@ -120,7 +120,7 @@ def complain(message: str, code: int) -> int:
     line = plain(" ".join(message.split()))
     # Nobody may listen there either.
     with suppress(OSError):
-        if line and sys.stderr is not None:
+        if line:
             print(f"ibia: {line}", file=sys.stderr, flush=True)
     return code
 

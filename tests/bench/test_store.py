@@ -62,5 +62,5 @@ def test_two_benches_do_not_write_to_one_file(path):
 def test_files_that_cannot_be_used_are_sentences(tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
         Store(tmp_path / "missing" / "results.jsonl")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="There is no file"):
         read_results([tmp_path / "missing.jsonl"])

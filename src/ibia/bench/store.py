@@ -9,6 +9,7 @@ import fcntl
 import json
 import math
 import os
+import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from ibia.bench.apart import Row
 from ibia.errors import InputError
+from ibia.formats.text import read_data
 
 __all__ = ["Row", "Store", "read_results"]
 
@@ -38,9 +40,11 @@ class Store:
         try:
             # Open as long as the bench runs; nothing is kept back, so that a row is written or not.
             self._stream = open(path, "a+b", buffering=0)  # noqa: SIM115
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{path} cannot be written: {reason}.") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+        if not stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode):
+            self._stream.close()
+            raise InputError(f"{path} is not a file that results can be added to.")
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -99,12 +103,7 @@ def read_results(paths: Iterable[Path]) -> list[Row]:
     """Return the rows of results files; of rows with the same key the last counts. Half a last line is left out."""
     rows: dict[str, Row] = {}
     for path in paths:
-        try:
-            data = path.read_bytes()
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise InputError(f"{path} cannot be read: {reason}.") from None
-        rows.update((row["key"], row) for row in _parse(path, data))
+        rows.update((row["key"], row) for row in _parse(path, read_data(path)))
     return list(rows.values())
 
 
