@@ -115,13 +115,12 @@ def test_every_option_gets_nonsense(call, command):
     for option, is_flag in options_of(command):
         if option == "--help":
             continue
-        for value in draw.sample(VALUES, 3):
+        for value in draw.sample(VALUES, 2):
             extra = [option] if is_flag else [option, value]
             codes[call(cli.main, [*command.split(), *GOOD[command], *extra])] += 1
-        # Without a value, and given twice.
-        call(cli.main, [*command.split(), *GOOD[command], option])
+        # Given twice.
         call(cli.main, [*command.split(), *GOOD[command], *extra, *extra])
-    for value in draw.sample(VALUES, 5):
+    for value in draw.sample(VALUES, 3):
         codes[call(cli.main, [*command.split(), value, *GOOD[command][1:]])] += 1
         codes[call(cli.main, [*command.split(), *GOOD[command], value])] += 1
     assert codes[1] + codes[2] > 0
@@ -152,12 +151,12 @@ def test_the_solver_of_the_competitions_gets_nonsense(call, monkeypatch):
     draw = random.Random(1)
     good = ["student.uai", "evidence.evid", "query", "MAR"]
     for place in range(4):
-        for value in draw.sample(VALUES, 8):
+        for value in draw.sample(VALUES, 4):
             call(competition.main, [*good[:place], value, *good[place + 1 :]])
     for count in (0, 1, 2, 3, 5, 50):
         assert call(competition.main, ["a"] * count) == 2
     for name in ("INF_TIME", "UAI_TIME", "INF_MEMORY", "UAI_MEMORY"):
-        for value in ("nonsense", "nan", "inf", "-1", "1e400", "0", "9" * 300, "\udcff"):
+        for value in ("nan", "1e400", "9" * 300, "\udcff"):
             monkeypatch.setenv(name, value)
             assert call(competition.main, good) in ({1} if value != "9" * 300 else {0, 1})
             assert call(cli.main, ["infer", "student.uai"]) in ({1} if value != "9" * 300 else {0, 1})

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -51,19 +52,17 @@ def files(tmp_path):
     return folder
 
 
-@pytest.fixture(params=["full disk", "limited files"])
-def start(request, tmp_path):
+@pytest.fixture
+def start(tmp_path):
     """Return a function that runs a command where there is little room, and the folder to write to."""
     folder = tmp_path / "small"
     folder.mkdir()
     environment = {**os.environ, "PYTHONPATH": PACKAGE, "TMPDIR": str(tmp_path)}
-    if request.param == "full disk":
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
-        if subprocess.run([*mount], capture_output=True, check=False).returncode != 0:
-            pytest.skip("a file system cannot be mounted here")
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={ROOM}", "tmpfs", str(folder)]
+    mounted = shutil.which("mount") and subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
     def limit() -> None:
-        if request.param == "limited files":
+        if not mounted:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM, ROOM))
 
@@ -80,7 +79,7 @@ def start(request, tmp_path):
         )
 
     yield run, folder
-    if request.param == "full disk":
+    if mounted:
         subprocess.run(["umount", str(folder)], check=True)
 
 
@@ -166,7 +165,7 @@ def test_the_previous_file_survives_whatever_fails(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("redirection", "code"), [(">/dev/full", 1), (">&-", 0), ("2>&-", 0), ("2>/dev/full", 0), ("| true", 0)]
+    ("redirection", "code"), [(">/dev/full", 1), (">&-", 0), ("2>&-", 0)]
 )
 def test_standard_streams_that_do_not_work(tmp_path, redirection, code):
     ibia.write(examples.student(), tmp_path / "student.uai")
