@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 
 import ibia
-from ibia import examples
+from ibia import examples, start
 from ibia.bench.store import read_results
+from ibia.control import Control
 from ibia.formats import read_marginals, read_partition, write_evidence
+from ibia.process import Ended, Watch
 
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 # How many processes the long mode starts.
@@ -152,6 +154,18 @@ def send_signal_after(arguments: list[str], more: dict[str, str], out: Path, num
 def test_a_signal(files, tmp_path, name, number, part):
     arguments, more, seconds = commands(files, tmp_path)[name]
     send_signal_after(arguments, more, tmp_path, number, part * seconds)
+
+
+def test_a_signal_that_had_to_wait_is_not_taken_for_the_clock(monkeypatch):
+    before = {number: signal.getsignal(number) for number in (*CODES, signal.SIGALRM)}
+    monkeypatch.setattr(start, "noted", [signal.SIGTERM])
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    with pytest.raises(Ended) as ended, Watch(Control(), time.monotonic(), None):
+        raise AssertionError
+    assert ended.value.number == signal.SIGTERM
+    time.sleep(0.04)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.slow

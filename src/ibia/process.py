@@ -205,6 +205,10 @@ class Watch:
     def __enter__(self) -> Watch:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             self._before[number] = signal.signal(number, self._receive)
+        if start.noted:
+            # It came a moment ago, at a bad time, and was to be looked at again.
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            raise Ended(start.noted[0])
         if self._limit is not None:
             self._set_alarm(self._started + self._limit - time.monotonic())
         return self
