@@ -256,6 +256,8 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         from ibia.control import Stopped
 
+        # A signal that is being received may have set the clock once more.
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         if kind is None:
             _finish()
