@@ -177,6 +177,39 @@ def test_limits_that_are_none(folder, run, monkeypatch):
     assert "INF_TIME" in sentence
 
 
+def test_a_place_that_cannot_be_written_is_found_before_inference(folder, run, tmp_path, monkeypatch):
+    def never(*arguments, **options):
+        raise AssertionError("inference started although the answer cannot be written")
+
+    monkeypatch.setattr(ibia, "infer", never)
+    (tmp_path / "work" / "student.uai.PR").mkdir()
+    code, sentence = run(*arguments(folder, "student", "PR"))
+    assert code == 1
+    assert sentence == "ibia: student.uai.PR is not the name of a file to write.\n"
+
+
+def test_an_answer_that_cannot_be_written_does_not_cost_the_next_one(folder, run, tmp_path, monkeypatch):
+    from ibia.formats import whole
+
+    true, tried = whole.replace_file, []
+
+    def full_at_first(target, data):
+        tried.append(data)
+        if len(tried) == 1:
+            raise OSError(28, "No space left on device")
+        true(target, data)
+
+    def infer(model, evidence, *, improved, **options):
+        improved(ibia.pipeline.infer(model, bound=2))
+        return ibia.pipeline.infer(model, evidence)
+
+    monkeypatch.setattr("ibia.formats.text.replace_file", full_at_first)
+    monkeypatch.setattr(ibia, "infer", infer)
+    assert run(*arguments(folder, "student", "PR")) == (0, "")
+    assert len(tried) == 2
+    assert (tmp_path / "work" / "student.uai.PR").read_text().count("\n") == 2
+
+
 def test_help(folder, capsys):
     with pytest.raises(SystemExit) as ended:
         competition.main(["--help"])

@@ -110,7 +110,7 @@ def test_equality_is_by_content(model: Model) -> None:
         ([2], [((0,), ["a", "b"])], "markov", "must be an array of real numbers"),
         ([2], [((0,), [1j, 1])], "markov", "must be an array of real numbers"),
         ([2], [((0,), [[1], [1, 2]])], "markov", "must be an array of real numbers"),
-        ([2] * 41, [(range(41), [1.0])], "markov", r"X5, ...\) needs a table of about 2\*\*41"),
+        ([2] * 41, [(range(41), [1.0])], "markov", r"X5, ...\) needs a table of at least 2\*\*41"),
         ([2], [((), [1])], "bayes", "Factor 0 has an empty scope"),
         ([2], [((0,), [1, 1]), ((0,), [1, 1])], "bayes", "Factor 1 .* X0, already the child of factor 0"),
         ([2, 2], [((0, 1), np.ones(4)), ((1, 0), np.ones(4))], "bayes", "cycle: X0 -> X1 -> X0"),

@@ -1,6 +1,6 @@
 """``python -m ibia``: the same as the command ``ibia``."""
 
-from ibia.cli import main
+from ibia.start import ibia
 
 if __name__ == "__main__":
-    main()
+    ibia()

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ibia import manual
-from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
+from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, run_command
+from ibia.shown import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,13 +193,14 @@ def _infer(
         with _progress(quiet) as progress:
             result = infer(loaded, observed, check=check, progress=progress, control=control, **given)
         failures = _write_result(result, model, out, pr, json_file)
-    if not quiet:
-        console = _console()
-        console.print(_summary(result, Path(model).name))
-        if shown is None:
-            _show_marginals(console, result)
-        else:
-            console.print(_marginal_table(result, shown, result.model.layout.states.size))
+        watch.written = True
+        if not quiet:
+            console = _console()
+            console.print(_summary(result, Path(model).name))
+            if shown is None:
+                _show_marginals(console, result)
+            else:
+                console.print(_marginal_table(result, shown, result.model.layout.states.size))
     if failures:
         raise ibia.InputError(" ".join(failures))
 
@@ -308,6 +308,7 @@ def _demo() -> None:
     """Answer a question about an example."""
     from ibia.demo import show_demo
 
+    compile_first()
     show_demo(_console())
 
 
@@ -382,34 +383,17 @@ def _check_outputs(outputs: dict[str, str | None], inputs: dict[str, str | None]
     """Raise unless every output file can be written: better now than when there is a result to lose."""
     from ibia.errors import InputError
 
-    taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None}
+    taken = {os.path.realpath(path): what for what, path in inputs.items() if path is not None and "\0" not in path}
     for option, path in outputs.items():
         if path is None:
             continue
-        if not path or os.path.isdir(path):
-            raise InputError(f"{option}: {path or 'an empty name'} is not the name of a file to write.")
-        target = Path(os.path.realpath(path))
-        if not target.parent.is_dir():
-            raise InputError(f"{option}: {path} cannot be written: there is no folder {target.parent}.")
-        try:
-            mode = _mode(target)
-            if mode is not None and not stat.S_ISREG(mode):
-                # A device or a pipe: nothing to overwrite, and trying it out would use it up.
-                continue
-            tempfile.TemporaryFile(dir=target.parent).close()
-        except OSError as error:
-            raise InputError(f"{option}: {path} cannot be written: {error.strerror}.") from None
-        if str(target) in taken:
-            raise InputError(f"{option}: {path} would overwrite {taken[str(target)]}.")
-        taken[str(target)] = f"what {option} writes"
-
-
-def _mode(path: Path) -> int | None:
-    """Return the mode of a file, None if there is none; a name that cannot be used raises OSError."""
-    try:
-        return path.stat().st_mode
-    except FileNotFoundError:
-        return None
+        with _named(option):
+            target = check_output(path)
+        if target is None:
+            continue
+        if target in taken:
+            raise InputError(f"{option}: {path} would overwrite {taken[target]}.")
+        taken[target] = f"what {option} writes"
 
 
 def _write_result(result: Result, model: str, out: str | None, pr: str | None, json_file: str | None) -> list[str]:
@@ -486,7 +470,7 @@ def _table(title: str) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=box.SIMPLE, title=Text(title), title_justify="left", show_header=False, title_style="bold")
+    table = Table(box=box.SIMPLE, title=Text(plain(title)), title_justify="left", show_header=False, title_style="bold")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     return table
@@ -557,7 +541,7 @@ def _marginal_table(result: Result, numbers: list[int], most_states: int) -> Tab
             states = np.argsort(-marginal, kind="stable")[:most_states].tolist()
         text = "   ".join(f"{variable.states[state]} {marginal[state]:.4f}" for state in states)
         left = variable.cardinality - len(states)
-        table.add_row(Text(variable.name), Text(f"{text}   and {left} more" if left else text))
+        table.add_row(Text(plain(variable.name)), Text(plain(f"{text}   and {left} more" if left else text)))
     return table
 
 

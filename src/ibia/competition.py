@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ibia.process import BAD_USAGE, Watch, compile_first, complain, run_command
+from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, run_command
 
 if TYPE_CHECKING:
     from ibia.result import Result
@@ -86,9 +87,9 @@ def _solve(model: str, evidence: str, task: str, started: float) -> None:
             time_limit=time_limit,
             memory_limit=memory_limit,
             control=control,
-            improved=answers.add,
+            improved=answers.try_to_add,
         )
-        # A signal may have come while this one was being written.
+        # Where the last one could not be written, this says so.
         answers.add(result)
 
 
@@ -111,10 +112,19 @@ class _Answers:
     """The file of answers, the best one last. What an earlier run left there is removed."""
 
     def __init__(self, path: Path, task: str) -> None:
+        # Better now than when there is an answer to lose.
+        check_output(str(path))
         path.unlink(missing_ok=True)
         self._path = path
         self._task = task
         self._written: list[str] = []
+
+    def try_to_add(self, result: Result) -> None:
+        """Add an answer if it can be written: if not, there may be a better one to come, and more room for it."""
+        from ibia.errors import InputError
+
+        with suppress(InputError):
+            self.add(result)
 
     def add(self, result: Result) -> None:
         """Add an answer that is better than those before, if it says anything else."""

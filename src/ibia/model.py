@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, Literal, NamedTuple, SupportsIndex
+from typing import Any, Literal, NamedTuple, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,13 +20,15 @@ from numpy.typing import ArrayLike, NDArray
 from ibia.errors import InputError
 from ibia.flat import ends, flat
 
-__all__ = ["Factor", "FactorError", "Layout", "Model", "Variable", "check_evidence"]
+__all__ = ["Factor", "FactorError", "Layout", "Model", "Variable", "check_evidence", "table_size"]
 
 # Larger tables are a mistake in the input; refusing them early keeps every later size a sane number.
 LARGEST_TABLE = 2**40
 # Marginals need a number and a name for each state, so counts beyond these are mistakes as well.
 LARGEST_CARDINALITY = 2**20
 MOST_STATES = 2**24
+
+_Item = TypeVar("_Item")
 
 # Comparing with the type object itself takes several times as long.
 _FLOAT64 = np.dtype(np.float64)
@@ -86,8 +88,7 @@ class Variable:
                 f"Variable {self.name} has cardinality {cardinality} but {len(states)} state names."
             )
         if self.states and len(set(states)) != cardinality:
-            twice = next(state for number, state in enumerate(states) if state in states[:number])
-            raise InputError(f"Variable {self.name} has two states named {twice!r}.")
+            raise InputError(f"Variable {self.name} has two states named {_first_repeated(states)!r}.")
         object.__setattr__(self, "cardinality", cardinality)
         object.__setattr__(self, "states", states)
 
@@ -499,15 +500,14 @@ def _check_scopes(variables: Sequence[Variable], factors: Sequence[Factor]) -> N
                 number,
             )
         if len(set(scope)) != len(scope):
-            twice = next(variable for variable in scope if scope.count(variable) > 1)
             raise FactorError(
-                f"{_describe(variables, scope, number)} names {variables[twice].name} more than once.",
+                f"{_describe(variables, scope, number)} names {variables[_first_repeated(scope)].name} more than once.",
                 number,
             )
-        expected = math.prod([cardinalities[variable] for variable in scope])
+        expected = table_size([cardinalities[variable] for variable in scope])
         if expected > LARGEST_TABLE:
             raise FactorError(
-                f"{_describe(variables, scope, number)} needs a table of about {_roughly(expected)} entries, "
+                f"{_describe(variables, scope, number)} needs a table of at least {_roughly(expected)} entries, "
                 f"over the limit of 2**40.",
                 number,
             )
@@ -519,8 +519,31 @@ def _check_scopes(variables: Sequence[Variable], factors: Sequence[Factor]) -> N
             )
 
 
+def table_size(cardinalities: Sequence[int]) -> int:
+    """Return the product of cardinalities; far beyond what is allowed, any number that is beyond it."""
+    if len(cardinalities) <= 100:
+        return math.prod(cardinalities)
+    # The product of thousands of numbers takes long, and nobody wants to know it.
+    size = 1
+    for cardinality in cardinalities:
+        size *= cardinality
+        if size > LARGEST_TABLE**2:
+            break
+    return size
+
+
 def _roughly(size: int) -> str:
     return f"2**{size.bit_length() - 1}"
+
+
+def _first_repeated(items: Sequence[_Item]) -> _Item:
+    """Return the first item that was there before."""
+    seen = set()
+    for item in items:
+        if item in seen:
+            return item
+        seen.add(item)
+    raise AssertionError("there is no such item")
 
 
 def _check_values(variables: Sequence[Variable], factors: Sequence[Factor]) -> None:
@@ -590,11 +613,11 @@ def _check_parents(variables: Sequence[Variable], factors: Sequence[Factor]) -> 
     if len(ready) < len(variables):
         # Every variable left over has a parent left over, so walking to parents must come round.
         variable = next(variable for variable, count in enumerate(waiting) if count)
-        walk: list[int] = []
+        walk: dict[int, int] = {}
         while variable not in walk:
-            walk.append(variable)
+            walk[variable] = len(walk)
             variable = next(parent for parent in factors[owner[variable]].scope[:-1] if waiting[parent])
-        cycle = [*walk[walk.index(variable) :], variable][::-1]
+        cycle = [*list(walk)[walk[variable] :], variable][::-1]
         shown = [variables[member].name for member in cycle]
         if len(shown) > 8:
             shown[4:-3] = ["..."]

@@ -11,13 +11,17 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from ibia import start
+from ibia.shown import plain
 
 if TYPE_CHECKING:
     from ibia.control import Control
 
-__all__ = ["BAD_USAGE", "Watch", "compile_first", "complain", "run_command"]
+__all__ = ["BAD_USAGE", "Ended", "Watch", "check_output", "compile_first", "complain", "run_command"]
 
 BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
@@ -25,7 +29,14 @@ BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATE
 _WRITING, _WRITING_STATE = 0.1, 5e-6
 # A run that has not ended by itself so long after its deadline is interrupted, or, where it cannot be, so much later.
 _PATIENCE, _RETRY = 0.1, 0.02
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.machine", "ibia.tables.memory", "ibia.tables.threads"})
+# Clocks of the system do not count farther than some hundreds of years.
+_LONGEST = 1e9
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.formats.whole", "ibia.machine"})
+_DELICATE |= {"ibia.tables.memory", "ibia.tables.threads"}
+_ENDINGS = {
+    signal.SIGINT: ("Interrupted before there was an answer.", INTERRUPTED),
+    signal.SIGTERM: ("Terminated before there was an answer.", TERMINATED),
+}
 _STILL_READING = "no answer within the time limit; the model was still being read"
 # Compiling everything takes about this many seconds.
 _COMPILING = 15
@@ -45,19 +56,22 @@ def run_command(command: Callable[[list[str], float], Any], arguments: list[str]
 
     # The clock of a time limit starts with the process, where the process is ours.
     started = process_start() if arguments is None else time.monotonic()
+    # Closed by whoever started this.
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character should cost the character, not the answer.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if arguments is not None:
         sys.exit(_guarded(command, arguments, started))
-    code = _guarded(command, sys.argv[1:], started)
+    code = _guarded(_minding_signals(command), sys.argv[1:], started)
     try:
         sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        # Nobody listens any more.
-        code = code or BAD_INPUT
+    except OSError as error:
+        # If nobody listens any more, nobody wants to know.
+        reason = "" if isinstance(error, BrokenPipeError) else f"The answer cannot be shown: {_lowered(error)}."
+        code = code or complain(reason, BAD_INPUT)
     # Tidying up takes the interpreter tenths of a second, and the clock of a time limit runs until the process is gone.
     os._exit(code)
 
@@ -71,16 +85,16 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
         code = command(arguments, started)
     except MemoryError:
         return complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
-    except Terminated:
-        return complain("Terminated before there was an answer.", TERMINATED)
+    except Ended as ended:
+        return complain(*_ENDINGS[ended.number])
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Stopped as stopped:
         sentence = str(stopped)
         return complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
     except OSError as error:
-        reason = error.strerror or str(error)
-        return complain(f"{error.filename}: {reason}." if error.filename else f"{reason}.", BAD_INPUT)
+        named = error.filename if isinstance(error.filename, str) else "input or output"
+        return complain(f"{named}: {_lowered(error)}.", BAD_INPUT)
     except (IbiaError, UnicodeError) as error:
         return complain(str(error), BAD_INPUT)
     except Exception as error:
@@ -92,43 +106,115 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
             DEFECT,
         )
     if code == INTERRUPTED:
-        return complain("Interrupted.", INTERRUPTED)
+        return complain(*_ENDINGS[signal.SIGINT])
     return code if isinstance(code, int) else 0
 
 
+def _lowered(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return reason[:1].lower() + reason[1:]
+
+
 def complain(message: str, code: int) -> int:
-    """Say what is wrong on standard error, in one line; return the exit code."""
-    print(f"ibia: {' '.join(message.split())}", file=sys.stderr)
+    """Say what is wrong on standard error, in one line, if there is anything to say; return the exit code."""
+    line = plain(" ".join(message.split()))
+    # Nobody may listen there either.
+    with suppress(OSError):
+        if line:
+            print(f"ibia: {line}", file=sys.stderr, flush=True)
     return code
 
 
-class Terminated(Exception):
-    """Somebody asked the process to end."""
+class Ended(BaseException):
+    """Somebody asked the process to end, before there was an answer.
+
+    It is no `Exception`, and no `KeyboardInterrupt` either: nobody is to take it for anything else.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = signal.Signals(number)
+
+
+# Whether there is all that was asked for, so that a signal comes too late.
+_done = False
+
+
+def _minding_signals(command: Callable[[list[str], float], Any]) -> Callable[[list[str], float], Any]:
+    """Return a command that signals end, from its first moment on, but nowhere where something would stay half done."""
+    asked = start.noted
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        if number != signal.SIGALRM:
+            asked.append(number)
+        if _done or not asked:
+            return
+        if _is_delicate(frame):
+            signal.setitimer(signal.ITIMER_REAL, _RETRY)
+            return
+        raise Ended(asked[0])
+
+    def lost(problem: sys.UnraisableHookArgs) -> None:
+        # Raised where nobody could take it.
+        if isinstance(problem.exc_value, Ended):
+            signal.setitimer(signal.ITIMER_REAL, _RETRY)
+        else:
+            sys.__unraisablehook__(problem)
+
+    def run(arguments: list[str], started: float) -> Any:
+        sys.unraisablehook = lost
+        for number in (signal.SIGALRM, signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, receive)
+        if asked:
+            raise Ended(asked[0])
+        code = command(arguments, started)
+        _finish()
+        return code
+
+    return run
+
+
+def _finish() -> None:
+    global _done
+    _done = True
 
 
 class Watch:
     """Lets signals end a run with the best answer so far, and a clock that runs out as well.
 
     The engine looks at the clock itself; the alarm is for what it does not watch over, like the reading of the model.
+
+    Attributes
+    ----------
+    reading
+        Whether there is no answer yet, and none to be had soon.
+    written
+        Whether the answer is where it belongs, and only remains to be shown.
     """
 
     def __init__(self, control: Control, started: float, limit: float | None) -> None:
         self.reading = True
+        self.written = False
         self._control = control
         self._started = started
         self._limit = limit
         self._received = 0
+        self._asked_late = 0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Watch:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
             self._before[number] = signal.signal(number, self._receive)
+        if start.noted:
+            # It came a moment ago, at a bad time, and was to be looked at again.
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            raise Ended(start.noted[0])
         if self._limit is not None:
             self._set_alarm(self._started + self._limit - time.monotonic())
         return self
 
     def _set_alarm(self, seconds: float) -> None:
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.0) + _PATIENCE)
+        signal.setitimer(signal.ITIMER_REAL, min(max(seconds, 0.0) + _PATIENCE, _LONGEST))
 
     def time_left(self, states: int) -> float:
         """Return the seconds there are for inference, and set the alarm for then: the answer has to be written too.
@@ -151,6 +237,13 @@ class Watch:
     def _receive(self, number: int, frame: FrameType | None) -> None:
         from ibia.control import Stopped
 
+        if self.written:
+            # Showing it takes a moment. Who asks again does not want to wait for it.
+            if number != signal.SIGALRM:
+                self._asked_late += 1
+            if self._asked_late > 1:
+                raise Ended(number)
+            return
         self._received = self._received or number
         if _is_delicate(frame):
             self._control.stopping = True
@@ -163,14 +256,15 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         from ibia.control import Stopped
 
+        # A signal that is being received may have set the clock once more.
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        if kind is None:
+            _finish()
         for number, handler in self._before.items():
             signal.signal(number, handler)
-        if kind is not None and issubclass(kind, Stopped):
-            if self._received == signal.SIGTERM:
-                raise Terminated from None
-            if self._received == signal.SIGINT:
-                raise KeyboardInterrupt from None
+        if kind is not None and issubclass(kind, Stopped) and self._received in _ENDINGS:
+            raise Ended(self._received) from None
 
 
 def _is_delicate(frame: FrameType | None) -> bool:
@@ -184,6 +278,30 @@ def _is_delicate(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def check_output(path: str) -> str | None:
+    """Return the file that a path leads to if it can be written, None if that is a device; else say why not."""
+    import stat
+    import tempfile
+
+    from ibia.errors import InputError
+
+    if not path or "\0" in path or os.path.isdir(path):
+        raise InputError(f"{path or 'an empty name'} is not the name of a file to write.")
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise InputError(f"{path} cannot be written: there is no folder {folder}.")
+    try:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                # A device or a pipe: nothing to overwrite, and trying it out would use it up.
+                return None
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {_lowered(error)}.") from None
+    return target
 
 
 def compile_first(quiet: bool = False) -> None:

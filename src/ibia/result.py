@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ibia.gauge import ErrorEstimate
 from ibia.model import Model
+from ibia.shown import plain
 
 if TYPE_CHECKING:
     from ibia.compare import Certain, Change
@@ -284,7 +285,7 @@ class Result:
             shown = "  ".join(
                 f"{state}: {value:.4f}" for state, value in list(zip(variable.states, marginal, strict=True))[:6]
             )
-            lines.append(f"  {variable.name:<{width}}  {shown}{'  …' if marginal.size > 6 else ''}")
+            lines.append(plain(f"  {variable.name:<{width}}  {shown}{'  …' if marginal.size > 6 else ''}"))
         if len(self.marginals) > 10:
             lines.append(f"  … and {len(self.marginals) - 10} more")
         return "\n".join(lines)

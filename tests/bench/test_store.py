@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -62,5 +63,17 @@ def test_two_benches_do_not_write_to_one_file(path):
 def test_files_that_cannot_be_used_are_sentences(tmp_path):
     with pytest.raises(InputError, match="cannot be written"):
         Store(tmp_path / "missing" / "results.jsonl")
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="There is no file"):
         read_results([tmp_path / "missing.jsonl"])
+
+
+def test_devices_and_files_without_rows(tmp_path):
+    with pytest.raises(InputError, match="/dev/null is not a file that results can be added to"):
+        Store(Path("/dev/null"))
+    with Store(tmp_path / "new.jsonl"):
+        pass
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "old.jsonl").touch()
+    with Store(tmp_path / "old.jsonl"):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["old.jsonl"]

@@ -158,3 +158,27 @@ def test_all_networks_of_the_data_folder_come_back(data_folder, tmp_path):
         model = ibia.read(path)
         ibia.write(model, tmp_path / "model.bif")
         assert ibia.read(tmp_path / "model.bif") == model, path
+
+
+def test_a_network_without_variables_is_not_written(tmp_path):
+    with pytest.raises(InputError, match="this model has none"):
+        ibia.write(ibia.Model((), (), "bayes"), tmp_path / "a.bif")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_default_row_and_missing_rows(tmp_path):
+    text = "variable a { type discrete [ 2 ] { n, y }; } variable b { type discrete [ 3 ] { u, v, w }; }\n"
+    text += "variable c { type discrete [ 2 ] { n, y }; } probability ( a ) { table 1, 0; }\n"
+    text += "probability ( b ) { table 1, 0, 0; } probability ( c | a, b ) { (y, v) 0.25, 0.75; %s }"
+    path = tmp_path / "a.bif"
+    path.write_text(text % "default 0.5, 0.5;")
+    assert ibia.read(path).factors[2].values.tolist() == [0.5] * 8 + [0.25, 0.75] + [0.5] * 2
+    path.write_text(text % "")
+    with pytest.raises(InputError, match=r"the table of c has no row for \(n, u\)"):
+        ibia.read(path)
+    path.write_text(text.replace("c | a, b", "c | a, a") % "")
+    with pytest.raises(InputError, match="the table of c names a variable twice"):
+        ibia.read(path)
+    path.write_text(text % "default 1_0, 0.5;")
+    with pytest.raises(InputError, match=r"expected numbers, found '1_0 0\.5'"):
+        ibia.read(path)

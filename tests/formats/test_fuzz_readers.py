@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
+import random
+import resource
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +18,7 @@ from hypothesis import strategies as st
 from ibia import formats
 from ibia.errors import InputError
 from ibia.model import Model
+from reader_fuzz import KINDS, PATIENCE, check_file, make_file
 from strategies import models
 
 VALID = {
@@ -153,6 +158,103 @@ def test_damaged_random_models(tmp_path: Path, model: Model, data: st.DataObject
         st.lists(st.sampled_from(AWKWARD), max_size=2)
     )
     check_reader(tmp_path, "model.uai", b"\n".join(words))
+
+
+# Seeded files of all kinds (reader_fuzz.py): damaged ones, and ones made by rules
+
+
+def check_many(folder: Path, kind: str, seeds: range) -> tuple[int, int]:
+    """Read that many files of a kind; return how many were read and how many were refused."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    read = 0
+    for seed in seeds:
+        draw = random.Random(f"{kind} {seed}")
+        read += check_file(folder, KINDS[kind], *make_file(draw, KINDS[kind]))
+    # Small files take little memory, whatever they claim (the unit is the kilobyte).
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18
+    return read, len(seeds) - read
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_nobody_should_write(tmp_path: Path, kind: str) -> None:
+    read, refused = check_many(tmp_path, kind, range(150))
+    # Neither only good ones nor only bad ones.
+    assert read > 5
+    assert refused > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_nobody_should_write_at_length(tmp_path: Path, kind: str) -> None:
+    seeds = range(1000, 1000 + int(os.environ.get("IBIA_FUZZ_FILES", "20000")))
+    read, refused = check_many(tmp_path, kind, seeds)
+    print(f"{kind}: {len(seeds)} files, {read} read, {refused} refused")
+    assert read + refused == len(seeds)
+
+
+# Small files that claim a lot, or would take long: refused soon, and with little memory
+
+
+def chain(count: int, last: str) -> str:
+    """The beginning of a BIF file with so many variables of two states, and one that has all of them as parents."""
+    names = [f"p{number}" for number in range(count)]
+    text = "".join(f"variable {name} {{ type discrete [ 2 ] {{ n, y }}; }}\n" for name in ("v", *names))
+    text += "".join(f"probability ( {name} ) {{ table 1, 0; }}\n" for name in names)
+    return f"{text}probability ( v | {', '.join(names)} ) {{ {last} }}"
+
+
+def cycle(count: int) -> str:
+    scopes = " ".join(f"2 {(number + 1) % count} {number}" for number in range(count))
+    return f"BAYES {count} {'1 ' * count} {count} {scopes} {'1 1 ' * count}"
+
+
+STATES = "".join(f"<state id='{number}'/>" for number in range(50000))
+GREEDY = {
+    "variables.uai": "MARKOV 1000000000000 2 2",
+    "states.uai": f"MARKOV 2 {2**40} 2 0",
+    "table.uai": f"MARKOV 60 {'2 ' * 60} 1 60 {' '.join(map(str, range(60)))} {2**60} 1",
+    "scope.uai": f"MARKOV 2 1000000 1000000 1 300000 {'1 ' * 300000} 3 1 1 1",
+    "comments.uai": "/*" * 300000,
+    "cycle.uai": cycle(30000),
+    "twice.uai": f"MARKOV 30000 {'1 ' * 30000} 1 30001 {' '.join(map(str, range(30000)))} 29999 1 1",
+    "evidence.erg": "999999999999999999 2",
+    "parents.bif": chain(70, "default 1, 0;"),
+    "many.bif": chain(40, "default 1, 0;"),
+    "states.xdsl": f"<smile><nodes><deterministic id='a'>{STATES}<state id='49999'/><resultingstates> 3 "
+    "</resultingstates></deterministic></nodes></smile>",
+    "deep.xml": "<BIF>" * 300000,
+}
+
+
+@pytest.mark.parametrize("name", GREEDY)
+def test_small_files_that_claim_a_lot(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(GREEDY[name])
+    before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+    with pytest.raises(InputError, match=name):
+        formats.read(path)
+    assert time.monotonic() - began < PATIENCE
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18
+
+
+@pytest.mark.parametrize("packing", [".gz", ".xz"])
+def test_a_small_file_that_becomes_a_large_one(tmp_path: Path, packing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ibia.formats.text._LARGE_TEXT", 2**20)
+    text = b"MARKOV 1 2 1 1 0 2 1 1" + b" " * 2**23
+    path = tmp_path / f"model.uai{packing}"
+    path.write_bytes(gzip.compress(text) if packing == ".gz" else lzma.compress(text))
+    with pytest.raises(InputError, match="over 100 times as large when decompressed"):
+        formats.read(path)
+    monkeypatch.setattr("ibia.formats.text._LARGE_TEXT", 2**24)
+    assert len(formats.read(path).variables) == 1
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "/dev/urandom", "/dev/null", "/proc/self/mem"])
+def test_devices_are_no_models(device: str) -> None:
+    if not Path(device).exists():
+        pytest.skip("there is no such device")
+    with pytest.raises(InputError, match=device):
+        formats.read(device)
 
 
 @pytest.mark.slow

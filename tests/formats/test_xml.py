@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from itertools import pairwise
 
 import pytest
 
@@ -118,3 +119,37 @@ def test_what_is_wrong_is_a_sentence(tmp_path, text, before, after, words):
         ibia.read(path)
     assert words in str(raised.value)
     assert str(raised.value).startswith(str(path))
+
+
+# Each is ten of the one before.
+LAUGHS = "".join(f'<!ENTITY {name} "{f"&{before};" * 10}">' for before, name in pairwise("abcdefghij"))
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        f'<!ENTITY a "ha">{LAUGHS}',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+        '<!ENTITY % a SYSTEM "http://localhost/a.dtd"> %a;',
+        '<!ENTITY a PUBLIC "-//a//b" "a.txt">',
+    ],
+)
+def test_entities_are_not_read(tmp_path, declared):
+    path = tmp_path / "a.xmlbif"
+    document = "<BIF><NETWORK><NAME>&a;</NAME></NETWORK></BIF>"
+    path.write_text(f"<?xml version='1.0'?>\n<!DOCTYPE BIF [\n{declared}]>{document}")
+    with pytest.raises(InputError, match=r"a\.xmlbif, line 3: XML that declares entities of its own is not read"):
+        ibia.read(path)
+
+
+def test_a_document_type_does_no_harm_and_is_not_fetched(tmp_path):
+    secret = tmp_path / "secret.dtd"
+    secret.write_text('<!ENTITY a "secret">')
+    path = tmp_path / "a.xmlbif"
+    document = XMLBIF.partition("\n")[2]
+    for declared in (f'<!DOCTYPE BIF SYSTEM "{secret}">', "<!DOCTYPE BIF [<!ELEMENT BIF (NETWORK)*>]>"):
+        path.write_text(declared + document)
+        assert ibia.read(path).names
+        path.write_text(declared + document.replace("</NAME>", "&a;</NAME>", 1))
+        with pytest.raises(InputError, match="undefined entity"):
+            ibia.read(path)

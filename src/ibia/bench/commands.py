@@ -6,12 +6,11 @@ What is measured and how stands in the other modules of this folder.
 from __future__ import annotations
 
 import math
-import signal
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -23,9 +22,11 @@ from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, parse_solver
 from ibia.bench.store import Store, read_results
 from ibia.bench.tables import MEMORY, TABLES
-from ibia.errors import InputError
+from ibia.errors import IbiaError, InputError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
+from ibia.process import Ended
+from ibia.shown import plain
 
 __all__ = ["app"]
 
@@ -158,7 +159,8 @@ def _table(
             rows = list(store.rows.values())
     else:
         rows = read_results([out])
-    typer.echo(table.markdown(items, columns, rows))
+    with _as_written([out]):
+        typer.echo(table.markdown(items, columns, rows))
 
 
 @app.command("report")
@@ -178,8 +180,10 @@ def _report(
     from ibia.bench.plots import all_figures
     from ibia.bench.summary import order_rows
 
-    ordered = order_rows(_read(results, solvers))
-    write_text(out, make_page(ordered, title=title, worst=worst))
+    with _as_written(results):
+        ordered = order_rows(_read(results, solvers))
+        page = make_page(ordered, title=title, worst=worst)
+    write_text(out, page)
     typer.echo(f"{out}: {len(ordered.runs)} runs of {len(ordered.methods)} methods on {len(ordered.instances)} models")
     if png is not None:
         for path in write_pictures(all_figures(ordered), png):
@@ -195,11 +199,27 @@ def _gauge(
     """Show how far the stated errors hold, and the constants of the gauge fitted anew to half of the models."""
     from ibia.bench.calibration import calibration_lines, report_gauge
 
-    found = report_gauge(_read(results, solvers))
+    with _as_written(results):
+        found = report_gauge(_read(results, solvers))
     if not found["answers"]:
         raise InputError("No answer in there is not exact and has a known error, so there is nothing to judge.")
     typer.echo("\n".join(calibration_lines(found)))
     write_json(json, found)
+
+
+@contextmanager
+def _as_written(paths: list[Path]) -> Iterator[None]:
+    """Say so if results are not as ``ibia bench run`` writes them; files come from anywhere."""
+    try:
+        yield
+    except IbiaError:
+        raise
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        if os.environ.get("IBIA_TRACEBACK"):
+            raise
+        raise InputError(
+            f"{', '.join(map(str, paths))}: a row is not as ibia bench run writes it ({type(error).__name__}: {error})."
+        ) from None
 
 
 def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
@@ -231,7 +251,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
             err=True,
         )
     counted = {"ended": 0}
-    with _ending_on_request(), _progress(len(plan.todo), jobs) as (show, say):
+    with _progress(len(plan.todo), jobs) as (show, say):
 
         def report(row: Row) -> None:
             counted["ended"] += 1
@@ -243,7 +263,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
             say(RUN_HEADER)
         try:
             run_plan(plan, store, at_once=jobs, report=report, announce=say)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Ended):
             left = len(plan.todo) - counted["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
             raise
@@ -259,27 +279,13 @@ def run_line(row: Row) -> str:
     """Return the line of a run under `RUN_HEADER`."""
     start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
     if row["status"] != ANSWERED:
-        return f"{start} {row['status']}: {row.get('error', '')}"
+        return plain(f"{start} {row['status']}: {row.get('error', '')}")
     estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
     memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
-    return (
+    return plain(
         f"{start}{short(row.get('hd_avg')):>9}{short(row.get('hd_max')):>9}{short(row['delta_log10_z']):>11}"
         f"{estimate:>10}{row['seconds']:>9.2f}{memory / 2**20:>7.0f}"
     )
-
-
-@contextmanager
-def _ending_on_request() -> Iterator[None]:
-    """Let a request to terminate end a bench as an interruption does: what is running is stopped first."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series
 from ibia.errors import InputError, UnavailableError
+from ibia.formats.whole import replace_file
 
 __all__ = ["write_pictures"]
 
@@ -52,7 +54,9 @@ def write_pictures(figures: Iterable[Figure], folder: Path) -> list[Path]:
             _draw(figure, paper)
             path = folder / f"{figure.name}.png"
             # No version of the program in the file: the same results give the same picture.
-            paper.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
+            picture = BytesIO()
+            paper.savefig(picture, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
+            replace_file(path, picture.getvalue())
             paths.append(path)
     except OSError as error:
         raise InputError(f"{error.filename or folder} cannot be written: {error.strerror}.") from None

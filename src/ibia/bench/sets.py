@@ -285,7 +285,9 @@ def _single(text: str) -> GeneratedItem:
     item = GeneratedItem(family, text, parameters)
     try:
         item.load()
-    except TypeError as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(f"{text}: {str(error).partition(') ')[2] or error}.") from None
     return item
 

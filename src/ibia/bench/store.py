@@ -9,13 +9,16 @@ import fcntl
 import json
 import math
 import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from ibia.bench.apart import Row
 from ibia.errors import InputError
+from ibia.formats.text import read_data
 
 __all__ = ["Row", "Store", "read_results"]
 
@@ -33,10 +36,15 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._is_new = not path.exists()
         try:
-            self._stream = open(path, "a+b")  # noqa: SIM115  # Open as long as the bench runs.
+            # Open as long as the bench runs; nothing is kept back, so that a row is written or not.
+            self._stream = open(path, "a+b", buffering=0)  # noqa: SIM115
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+        if not stat.S_ISREG(os.fstat(self._stream.fileno()).st_mode):
+            self._stream.close()
+            raise InputError(f"{path} is not a file that results can be added to.")
         try:
             fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -66,11 +74,17 @@ class Store:
         self.rows[row["key"]] = row
 
     def _write(self, data: bytes) -> None:
+        size = os.fstat(self._stream.fileno()).st_size
         try:
-            self._stream.write(data)
-            self._stream.flush()
+            written = self._stream.write(data)
+            if written < len(data):
+                # The disk is almost full; the rest says so.
+                self._stream.write(data[written:])
             os.fsync(self._stream.fileno())
         except OSError as error:
+            # Half a row is none.
+            with suppress(OSError):
+                self._stream.truncate(size)
             raise InputError(f"{self._path} cannot be written: {error.strerror}.") from None
 
     def __enter__(self) -> Store:
@@ -79,6 +93,9 @@ class Store:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._is_new and not os.fstat(self._stream.fileno()).st_size:
+            # Nothing came of it.
+            self._path.unlink(missing_ok=True)
         self._stream.close()
 
 
@@ -86,11 +103,7 @@ def read_results(paths: Iterable[Path]) -> list[Row]:
     """Return the rows of results files; of rows with the same key the last counts. Half a last line is left out."""
     rows: dict[str, Row] = {}
     for path in paths:
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-        rows.update((row["key"], row) for row in _parse(path, data))
+        rows.update((row["key"], row) for row in _parse(path, read_data(path)))
     return list(rows.values())
 
 

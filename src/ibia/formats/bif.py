@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ibia.errors import InputError
 from ibia.formats.text import PathLike, Tokens, read_tokens, write_text
-from ibia.model import Factor, Model, Variable
+from ibia.model import Factor, Model, Variable, table_size
 
 __all__ = ["parse_model", "read_model", "write_model"]
 
@@ -25,6 +25,8 @@ _CLOSING = frozenset("{}()[],;|")
 _PLAIN = re.compile(r"\w[\w.-]*")
 # What no quotes protect: they would end here, a comment would begin, or the line would.
 _UNWRITABLE = re.compile(r'"|//|/\*|[\x00-\x1f]')
+# A default row may stand for this many numbers more than a file has words: a short file must not take much memory.
+_MOST_BY_DEFAULT = 2**24
 
 
 def read_model(path: PathLike) -> Model:
@@ -48,6 +50,7 @@ class _Parser:
         self._variables: list[Variable] = []
         self._numbers: dict[str, int] = {}
         self._states: list[dict[str, int]] = []
+        self._entries_left = len(self._words) + _MOST_BY_DEFAULT
 
     def parse(self) -> Model:
         name = ""
@@ -109,43 +112,56 @@ class _Parser:
             parents = [self._known(name) for name in self._names(")")]
         elif word != ")":
             self._fail(f"expected | or ), found {word!r}")
-        sizes = [self._variables[parent].cardinality for parent in parents]
-        table = np.full((*sizes, self._variables[child].cardinality), np.nan)
+        table = self._empty_table(child, parents)
         self._expect("{")
         while (word := self._take()) != "}":
             if word == "(":
-                combination = self._combination(parents, self._names(")"))
-                table[combination] = self._numbers_until_semicolon(table.shape[-1])
+                row = self._row(parents, self._names(")"))
+                table[row] = self._numbers_until_semicolon(table.shape[1])
             elif word == "table":
                 # All at once, the child's states slowest.
-                values = self._numbers_until_semicolon(table.size).reshape(table.shape[-1], *sizes)
-                table[...] = np.moveaxis(values, 0, -1)
+                table[:] = self._numbers_until_semicolon(table.size).reshape(table.shape[::-1]).T
             elif word == "default":
-                values = self._numbers_until_semicolon(table.shape[-1])
-                table[np.isnan(table).all(axis=-1)] = values
+                values = self._numbers_until_semicolon(table.shape[1])
+                table[np.isnan(table).all(axis=1)] = values
             else:
                 while word != ";":
                     word = self._take()
         self._check_complete(child, parents, table)
         return child, Factor((*parents, child), table.reshape(-1))
 
-    def _check_complete(self, child: int, parents: list[int], table: NDArray[np.float64]) -> None:
-        if not np.isnan(table).any():
-            return
-        for combination in product(*(range(size) for size in table.shape[:-1])):
-            if np.isnan(table[combination]).any():
-                states = [
-                    self._variables[parent].states[state] for parent, state in zip(parents, combination, strict=True)
-                ]
-                self._fail(f"the table of {self._variables[child].name} has no row for ({', '.join(states)})")
+    def _empty_table(self, child: int, parents: list[int]) -> NDArray[np.float64]:
+        """Return a table with a row for each combination of the parents' states, all entries unknown."""
+        if len({child, *parents}) <= len(parents):
+            self._fail(f"the table of {self._variables[child].name} names a variable twice")
+        rows = table_size([self._variables[parent].cardinality for parent in parents])
+        states = self._variables[child].cardinality
+        if rows * states > self._entries_left:
+            self._fail(f"the table of {self._variables[child].name} has far more entries than the file has words")
+        self._entries_left -= rows * states
+        return np.full((rows, states), np.nan)
 
-    def _combination(self, parents: list[int], states: list[str]) -> tuple[int, ...]:
+    def _check_complete(self, child: int, parents: list[int], table: NDArray[np.float64]) -> None:
+        missing = np.isnan(table).any(axis=1)
+        if not missing.any():
+            return
+        row = int(missing.argmax())
+        states: list[str] = []
+        for parent in reversed(parents):
+            row, state = divmod(row, self._variables[parent].cardinality)
+            states.insert(0, self._variables[parent].states[state])
+        self._fail(f"the table of {self._variables[child].name} has no row for ({', '.join(states)})")
+
+    def _row(self, parents: list[int], states: list[str]) -> int:
+        """Return the number of the row for a combination of states; those of the last parent vary fastest."""
         if len(states) != len(parents):
             self._fail(f"expected the states of {len(parents)} parents, found {len(states)}")
+        row = 0
         for parent, state in zip(parents, states, strict=True):
             if state not in self._states[parent]:
                 self._fail(f"the variable {self._variables[parent].name} has no state {state}")
-        return tuple(self._states[parent][state] for parent, state in zip(parents, states, strict=True))
+            row = row * self._variables[parent].cardinality + self._states[parent][state]
+        return row
 
     def _numbers_until_semicolon(self, count: int) -> NDArray[np.float64]:
         words = self._names(";")
@@ -154,7 +170,10 @@ class _Parser:
         try:
             values = np.array([float(word) for word in words])
         except ValueError:
-            self._fail(f"expected numbers, found {' '.join(words[:5])!r}")
+            values = None
+        # float() reads "1_000" as a number, which no file format means.
+        if values is None or any("_" in word for word in words):
+            self._fail(f"expected numbers, found {' '.join(words[:5])[:80]!r}")
         if not np.isfinite(values).all():
             self._fail("a probability is not a finite number")
         return values
@@ -220,6 +239,8 @@ def write_model(model: Model, path: PathLike) -> None:
     """
     if model.kind != "bayes":
         raise InputError(f"{path} is not written: BIF holds Bayesian networks, and this is a Markov network.")
+    if not model.variables:
+        raise InputError(f"{path} is not written: BIF wants a variable, and this model has none.")
     tables = dict(zip(model.children, model.factors, strict=True))
     parts = [f"network {_quoted_title(model.name)} {{\n}}\n"]
     for number, variable in enumerate(model.variables):

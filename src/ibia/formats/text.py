@@ -13,12 +13,14 @@ import re
 import stat
 import zlib
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.errors import InputError
+from ibia.formats.whole import replace_file
 
 __all__ = ["PathLike", "Tokens", "inner_suffix", "read_data", "read_tokens", "split_tokens", "write_text"]
 
@@ -29,6 +31,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 # Bytes no text file contains: the control characters that are not white space.
 _CONTROL = bytes(byte for byte in range(32) if byte not in b"\t\n\v\f\r")
+# A device is looked at so far before it is read to the end.
+_FIRST = 2**16
+# A text that is larger than this, and so many times larger than its file, is hardly a model.
+_LARGE_TEXT, _MOST_COMPRESSION = 2**28, 100
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _WHOLE = re.compile(rb"\+?\d+|-0+")
 _TOKEN = re.compile(rb"\S+")
@@ -188,7 +194,9 @@ def split_tokens(path: PathLike, data: bytes) -> Tokens:
     if b"\r" in data and b"\n" not in data:
         data = data.replace(b"\r", b"\n")
     if b"/*" in data:
-        data = _COMMENT.sub(lambda match: b" " + b"\n" * match.group().count(b"\n"), data)
+        # Behind the last end of a comment nothing is looked for: that would take time for each beginning.
+        last = data.rfind(b"*/") + 2
+        data = _COMMENT.sub(lambda match: b" " + b"\n" * match.group().count(b"\n"), data[:last]) + data[last:]
         opening = data.find(b"/*")
         if opening >= 0:
             line = data.count(b"\n", 0, opening) + 1
@@ -198,29 +206,47 @@ def split_tokens(path: PathLike, data: bytes) -> Tokens:
 
 def _read_bytes(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as stream:
+            if stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                return stream.read()
+            # A pipe will do, but some devices never end.
+            data = stream.read(_FIRST)
+            if b"\0" in data and not data.startswith((_GZIP_MAGIC, _XZ_MAGIC)):
+                raise InputError(f"{path} is not a text file.")
+            return data + stream.read()
     except FileNotFoundError:
         raise InputError(f"There is no file {path}.") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder, not a file.") from None
     except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{path} cannot be read: {_reason(error)}.") from None
 
 
 def _decompress(path: str, data: bytes) -> bytes:
     suffix = Path(path).suffix.lower()
+    if suffix == ".gz" or data.startswith(_GZIP_MAGIC):
+        kind = "gzip"
+    elif suffix == ".xz" or data.startswith(_XZ_MAGIC):
+        kind = "xz"
+    else:
+        return data
+    most = max(_LARGE_TEXT, _MOST_COMPRESSION * len(data))
+    source = BytesIO(data)
     try:
-        if suffix == ".gz" or data.startswith(_GZIP_MAGIC):
-            kind = "gzip"
-            if not data:
-                raise EOFError
-            return gzip.decompress(data)
-        if suffix == ".xz" or data.startswith(_XZ_MAGIC):
-            kind = "xz"
-            return lzma.decompress(data, lzma.FORMAT_XZ)
+        with gzip.GzipFile(fileobj=source) if kind == "gzip" else lzma.LZMAFile(source) as stream:
+            text = stream.read(most + 1)
+        if not data:
+            raise EOFError
     except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError):
         raise InputError(f"{path} is not a complete {kind} file: it is truncated or damaged.") from None
-    return data
+    if len(text) > most:
+        raise InputError(
+            f"{path} is over {_MOST_COMPRESSION} times as large when decompressed, which no model should be; "
+            f"if it is one, decompress it first."
+        )
+    return text
 
 
 def write_text(path: PathLike, text: str) -> None:
@@ -229,7 +255,10 @@ def write_text(path: PathLike, text: str) -> None:
     The text goes to a new file in the same folder, which then takes the place of the old one.
     """
     shown = os.fspath(path)
-    data = text.encode()
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{shown} is not written: a name in it is no proper text.") from None
     suffix = Path(shown).suffix.lower()
     if suffix == ".gz":
         # No time stamp: the same model gives the same file.
@@ -245,25 +274,11 @@ def write_text(path: PathLike, text: str) -> None:
             # A device or a pipe takes the bytes; putting a file in its place would destroy it.
             target.write_bytes(data)
         else:
-            _replace(target, data)
+            replace_file(target, data)
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{shown} cannot be written: {_reason(error)}.") from None
-
-
-def _replace(target: Path, data: bytes) -> None:
-    # The usual helpers for temporary files make them private; this one honours the user's mask.
-    temporary = target.with_name(f".{target.name[:200]}.{os.urandom(6).hex()}.part")
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-        if target.exists():
-            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _reason(error: Exception) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ibia.errors import InputError
 from ibia.formats.text import PathLike, Tokens, read_tokens, write_text
-from ibia.model import MOST_STATES, Factor, FactorError, Model, Variable
+from ibia.model import MOST_STATES, Factor, FactorError, Model, Variable, table_size
 
 __all__ = [
     "build_model",
@@ -134,7 +134,7 @@ def parse_tables(
     words, total = tokens.words, len(tokens)
     positions = [position]
     for number, scope in enumerate(scopes):
-        expected = math.prod([cardinalities[variable] for variable in scope])
+        expected = table_size([cardinalities[variable] for variable in scope])
         if position + expected >= total or words[position] != b"%d" % expected:
             size = tokens.integer(position, f"the size of the table of factor {number}")
             if size != expected:

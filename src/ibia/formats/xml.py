@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,12 +16,15 @@ from numpy.typing import NDArray
 
 from ibia.errors import InputError
 from ibia.formats.text import PathLike
-from ibia.model import Factor, Model, Variable
+from ibia.model import Factor, Model, Variable, table_size
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 __all__ = ["parse_model"]
+
+# Entries that a table given by states may have: it has many more than the file has words.
+_MOST_CERTAIN = 2**24
 
 
 class _Node(NamedTuple):
@@ -38,10 +42,13 @@ def parse_model(path: PathLike, data: bytes) -> Model:
     from xml.etree import ElementTree
 
     try:
+        _refuse_entities(data)
         root = ElementTree.fromstring(data)
     except (ElementTree.ParseError, LookupError, ValueError) as error:
         line = f", line {error.position[0]}" if isinstance(error, ElementTree.ParseError) else ""
         raise InputError(f"{path}{line}: this is not well-formed XML ({str(error).partition(':')[0]}).") from None
+    except _Entity as entity:
+        raise InputError(f"{path}, line {entity.line}: XML that declares entities of its own is not read.") from None
     readers: dict[str, Callable[[Element], tuple[str, list[_Node]]]] = {"BIF": _xmlbif_nodes, "smile": _xdsl_nodes}
     if root.tag not in readers:
         raise InputError(f"{path}: the outermost element is {root.tag}; expected BIF (XMLBIF) or smile (XDSL).")
@@ -49,6 +56,30 @@ def parse_model(path: PathLike, data: bytes) -> Model:
         return _build(*readers[root.tag](root))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+class _Entity(Exception):
+    """A document declares an entity: a piece of text, or of another file, to be put in elsewhere."""
+
+    def __init__(self, line: int) -> None:
+        super().__init__()
+        self.line = line
+
+
+def _refuse_entities(data: bytes) -> None:
+    """Raise if a document declares entities: a few lines of these can stand for gigabytes, or for other files."""
+    if b"<!DOCTYPE" not in data:
+        return
+    from xml.parsers import expat
+
+    def refuse(*declaration: object) -> None:
+        raise _Entity(parser.CurrentLineNumber)
+
+    parser = expat.ParserCreate()
+    parser.EntityDeclHandler = refuse
+    # What is wrong otherwise, whoever reads the document will say.
+    with suppress(expat.ExpatError, LookupError, ValueError):
+        parser.Parse(data, True)
 
 
 def _xmlbif_nodes(root: Element) -> tuple[str, list[_Node]]:
@@ -112,7 +143,7 @@ def _build(name: str, nodes: list[_Node]) -> Model:
         if unknown is not None:
             raise InputError(f"the variable {node.name} has the parent {unknown}, but there is no such variable.")
         scope = (*(numbers[parent] for parent in node.parents), number)
-        rows = math.prod(variables[parent].cardinality for parent in scope[:-1])
+        rows = table_size([variables[parent].cardinality for parent in scope[:-1]])
         read = _certain if node.table.tag == "resultingstates" else _weights
         factors.append(Factor(scope, read(node, variables[number], rows)))
     return Model(variables, tuple(factors), "bayes", name)
@@ -134,8 +165,13 @@ def _weights(node: _Node, variable: Variable, rows: int) -> NDArray[np.float64]:
 
 def _certain(node: _Node, variable: Variable, rows: int) -> NDArray[np.float64]:
     """Return the table of a deterministic variable, of which a file gives the state in each row."""
-    states = [variable.state_index(word) for word in _words(node, rows, "states")]
-    return np.eye(variable.cardinality)[states].reshape(-1)
+    words = _words(node, rows, "states")
+    if rows * variable.cardinality > len(words) + _MOST_CERTAIN:
+        raise InputError(f"the table of {node.name} has {rows * variable.cardinality} entries, which is too many.")
+    numbers = {word: variable.state_index(word) for word in set(words)}
+    table = np.zeros((rows, variable.cardinality))
+    table[np.arange(rows), [numbers[word] for word in words]] = 1.0
+    return table.reshape(-1)
 
 
 def _words(node: _Node, count: int, what: str) -> list[str]:
