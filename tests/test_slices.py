@@ -149,7 +149,9 @@ def test_they_are_used_where_they_cost_hardly_more_than_approximation() -> None:
         assert not approximate.exact
         assert approximate.slices is None
         auto = sizes.costs(bound)
-        assert auto.exact == (sliced.exact and sliced.total <= 2.0 * approximate.total)
+        if auto.exact:
+            # In passing it is not looked for as long as when slices are certain to be made.
+            assert sliced.total <= 1.5 * auto.total <= 3.0 * approximate.total
         chosen.add(auto.exact)
     assert chosen == {False, True}
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,13 @@ from numpy.typing import NDArray
 from ibia.forest.layout import Trees
 from ibia.prepare import Problem
 from ibia.slicing import Level
+from ibia.tables.contract import LARGE
 from ibia.tables.memory import KEPT_BYTES
 
 __all__ = ["AVERAGED", "FEWEST", "MOST_BITS", "SLICES", "WORK", "Costs", "Sizes", "alternative_work"]
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 # A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
 _ENTRIES_PER_BIT = 1.2
@@ -32,7 +35,7 @@ _EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 3.0, 40.0, 25.0
 # In an exact run an entry is also added to a message for each child of its clique.
 _CHILD_PASSES = 0.2
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
-# Memory of an exact run: two messages per edge, and this part of the largest clique for parts of sums.
+# Memory of an exact run: messages, and this part of the largest clique for parts of sums.
 _EXACT_PART = 0.5
 # Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
 # of their own, in so many copies.
@@ -110,7 +113,6 @@ class Sizes:
         self._problem = problem
         self._bits = np.log2(problem.cardinalities)
         self._cliques, self._messages = _sizes(self._bits, problem.trees)
-        self._whole = _exact(self._cliques, self._messages, problem.trees)
         self._values = merged.values.size
         self.largest_factor = float(np.add.reduceat(self._bits[merged.scopes], merged.starts[:-1]).max())
 
@@ -137,6 +139,14 @@ class Sizes:
             return approximate
         sliced = self._sliced(level)
         return sliced if slices == "always" or sliced.total <= _WORTH_EXACTNESS * approximate.total else approximate
+
+    @cached_property
+    def _whole(self) -> Costs:
+        """Costs of an exact answer by the best tree."""
+        problem = self._problem
+        if problem.narrow:
+            return _exact(self._cliques, self._messages, problem.trees)
+        return self._sliced(problem.slicing.whole)
 
     def _sliced(self, level: Level) -> Costs:
         cliques, messages = _sizes(self._bits[level.variables], level.trees)
@@ -174,18 +184,37 @@ def alternative_work(entries: float, cliques: float) -> float:
     return entries + _CLIQUE_ENTRIES * cliques
 
 
-def _exact(cliques: Array, messages: float, trees: Trees) -> Costs:
+def _exact(cliques: Array, messages: Array, trees: Trees) -> Costs:
     """Return what a clique tree costs that is worked through as a whole."""
     entries = np.exp2(cliques)
     children = np.bincount(trees.parents[trees.parents >= 0], minlength=cliques.size)
     work = float((entries * (_EXACT_PASSES + _CHILD_PASSES * children)).sum())
-    held = 8.0 * (2.0 * messages + _EXACT_PART * float(entries.max()))
+    held = 8.0 * (_most_held(messages, trees.parents) + _EXACT_PART * float(entries.max()))
     return Costs(float(entries.sum()), work, _EXACT_HANDLINGS * cliques.size, held)
 
 
-def _sizes(bits: Array, trees: Trees) -> tuple[Array, float]:
-    """Return the bits of each clique, and the entries of all sepsets."""
+def _most_held(messages: Array, parents: Integers) -> float:
+    """Return how many entries of messages there are at most at a time.
+
+    Small messages stay. A large one that goes up is there until its clique is done on the way down, one that goes down
+    from when its parent is done until its clique is; where several threads go down, there is another of those.
+    """
+    count = messages.size
+    large = np.flatnonzero(messages >= LARGE)
+    sizes = messages[large]
+    changes = np.zeros(count + 1)
+    np.add.at(changes, large + 1, -2.0 * sizes)
+    np.add.at(changes, parents[large], sizes)
+    most = sizes.sum() + changes.cumsum().max(initial=0.0) + sizes.max(initial=0.0)
+    return float(most + 2.0 * (messages.sum() - sizes.sum()))
+
+
+def _sizes(bits: Array, trees: Trees) -> tuple[Array, Array]:
+    """Return the bits of each clique, and the entries of the messages between it and its parent (none for roots)."""
     cliques = np.minimum(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]), MOST_BITS)
-    # Roots have no sepset towards a parent.
-    sepsets = np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][trees.parents >= 0])
-    return cliques, float(np.exp2(np.minimum(sepsets, MOST_BITS)).sum())
+    has_parent = trees.parents >= 0
+    messages = np.zeros(cliques.size)
+    messages[has_parent] = np.exp2(
+        np.minimum(np.add.reduceat(bits[trees.sepsets], trees.sepset_starts[:-1][has_parent]), MOST_BITS)
+    )
+    return cliques, messages

@@ -408,7 +408,7 @@ class Run:
         alone: list[Solved | None] = []
         for problem in self._prepared.problems:
             self._control.check()
-            if fits(problem, self.bound):
+            if fits(problem, self.bound) and problem.narrow:
                 # It is solved at a stroke: without a listener there is nothing to report.
                 alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
             elif (costs := self._costs(problem)).slices is not None:

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from ibia.control import Control
 from ibia.errors import ZeroProbabilityError
 from ibia.forest.elimination import Elimination
+from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees
-from ibia.forest.triangulate import CliqueTree, clique_tree, graph_of, numbered_trees, search, triangulate
+from ibia.forest.search import MOST_ENTRIES, search, search_fronts
+from ibia.forest.triangulate import CliqueTree, clique_tree, numbered_trees, triangulate
 from ibia.simplify import Factors, Simplified
 from ibia.simplify.merge import Merged, merge_factors
 from ibia.simplify.working import NOTHING_POSSIBLE
@@ -36,6 +38,8 @@ Integers = NDArray[np.int64]
 _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
 _LITTLE_EFFORT = 0.1
+# So many times the same is tried by fronts, with this effort: where a component fits anyway, and where it does not.
+_FRONTS, _FRONT_EFFORT = 200, (0.1, 4.0)
 # Numbers vanish below e^−708; what a single table of this range prefers by itself may have been next to it.
 _FAR_APART = 230.0
 
@@ -57,9 +61,12 @@ class Problem:
     log_constant
         Logarithm of the scales taken out.
     trees
-        The best clique tree found for the whole component; its width is the cheapest exact bound.
+        A good clique tree of the whole component: the best one found for its tables, or (see `narrow`) for its order.
     homes
         Variable → the clique of its elimination: it contains every scope whose first variable it is.
+    narrow
+        Whether no better tree than that was found. Fronts make better trees than greedy elimination, but orders that
+        approximate far worse, so where both may be needed variables are numbered for the latter.
     """
 
     space: Space
@@ -69,9 +76,11 @@ class Problem:
     log_constant: float
     trees: Trees
     homes: Integers
+    narrow: bool
     _component: Factors
     _simplified: Simplified
     _elimination: Elimination
+    _narrowest: Elimination
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what another process needs to run the problem: arrays, and what only the whole model can tell."""
@@ -96,7 +105,7 @@ class Problem:
 
     @cached_property
     def tree(self) -> CliqueTree:
-        """The best clique tree found for the whole component."""
+        """The tree as cliques and edges."""
         tree = clique_tree(self._elimination, np.sort(self.variables))
         return tree.renumbered({variable: number for number, variable in enumerate(self.variables)})
 
@@ -105,8 +114,8 @@ class Problem:
         """The ways to solve it in slices."""
         number = np.empty_like(self._elimination.order)
         number[self._elimination.order] = np.arange(number.size)
-        members = number[self._elimination.members[: self._elimination.starts[-1]]]
-        elimination = self._elimination._replace(order=np.arange(number.size), members=members)
+        best = self._narrowest
+        elimination = best._replace(order=number[best.order], members=number[best.members[: best.starts[-1]]])
         return Slicing(self.merged.starts, self.merged.scopes, self.cardinalities, elimination)
 
     @cached_property
@@ -157,8 +166,8 @@ class Problem:
 
     @property
     def width(self) -> float:
-        """Bits of the largest clique of the best triangulation found."""
-        return self._elimination.width
+        """Bits of the largest clique of the best triangulation found: the cheapest exact bound."""
+        return self._narrowest.width
 
     def order(self, name: str, variant: int = 0) -> list[int]:
         """Return the numbers of the factors in the order of that name.
@@ -208,11 +217,18 @@ def prepare(
     # No tree is narrower than the largest factor.
     least = float(np.add.reduceat(log2[places], starts[:-1]).max())
     attempts = _restarts(variables.size) if restarts is None else restarts
-    best = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT)
-    if bound is None or best.width > bound:
-        best = search(graph, log2, math.inf, attempts, least, 0, _EFFORT)
-    number, trees, homes = numbered_trees(best)
-    numbered = variables[best.order]
+    wanted = 0.0 if bound is None else bound
+    greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT)
+    if greedy.width > wanted:
+        greedy = search(graph, log2, math.inf, attempts, least, 0, _EFFORT)
+    fronts = _FRONTS if restarts is None else restarts
+    effort = _FRONT_EFFORT[greedy.width > wanted]
+    best = search_fronts(graph, log2, greedy, fronts, least, wanted, effort, MOST_ENTRIES)
+    # Which of them variables are numbered by depends on whether there will be anything but an exact answer.
+    certain = best.size <= MOST_ENTRIES if bound is None else best.width <= bound
+    own = best if certain else greedy
+    number, trees, homes = numbered_trees(own)
+    numbered = variables[own.order]
     cardinalities = simplified.sizes[numbered]
     merged = merge_factors(component, number[places], cardinalities)
     log_constant = math.fsum(merged.log_scales)
@@ -226,8 +242,10 @@ def prepare(
         log_constant,
         trees,
         homes,
+        own is best,
         component,
         simplified,
+        own,
         best,
     )
 

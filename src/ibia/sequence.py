@@ -270,7 +270,7 @@ def forward(
         started = time.perf_counter()
         bound = settings.bound
         before = len(remaining)
-        if messages is None and problem.width <= bound + _EPSILON:
+        if messages is None and problem.narrow and problem.width <= bound + _EPSILON:
             growth.plant(problem.tree, remaining)
             remaining = []
         else:

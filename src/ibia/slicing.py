@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 
 from ibia.flat import ends
 from ibia.forest.elimination import Elimination
+from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees
-from ibia.forest.triangulate import MOST_ENTRIES, graph_of, numbered_trees, search
+from ibia.forest.search import MOST_ENTRIES, search, search_fronts
+from ibia.forest.triangulate import numbered_trees
 
 __all__ = ["Level", "Slicing"]
 
@@ -24,10 +26,11 @@ Integers = NDArray[np.int64]
 
 # At most so many bits are held fixed.
 _MOST_HELD = 20.0
-# When a variable is held, at most so many other triangulations of the rest are tried, as long as they take this many
-# steps for each table entry of all slices together (a step takes about as long as an entry): in passing, and when they
-# are certain to be made.
-_RESTARTS, _EFFORT = (8, 300), (0.001, 0.01)
+# When a variable is held, at most so many other triangulations of the rest are tried, greedy ones and fronts, as long
+# as they take this many steps for each table entry of all slices together (a step takes about as long as an entry): in
+# passing, and when they are certain to be made.
+_RESTARTS, _EFFORT = (2, 100), (0.001, 0.002)
+_FRONTS, _FRONT_EFFORT = (4, 2000), (0.001, 0.02)
 _EPSILON = 1e-9
 
 
@@ -87,14 +90,19 @@ class Slicing:
         Of the component's tables.
     elimination
         Of the whole component, by the numbers of its variables.
+
+    Attributes
+    ----------
+    whole
+        The component with none held.
     """
 
     def __init__(self, starts: Integers, scopes: Integers, cardinalities: Integers, elimination: Elimination) -> None:
         self._starts, self._scopes = starts, scopes
         self._cardinalities = cardinalities
         self._bits = np.log2(cardinalities)
-        whole = Level((), np.arange(cardinalities.size), elimination, 1.0)
-        self._levels = ([whole], [whole])
+        self.whole = Level((), np.arange(cardinalities.size), elimination, 1.0)
+        self._levels: tuple[list[Level], list[Level]] = ([], [])
 
     def at(self, bound: float, thorough: bool = False) -> Level | None:
         """Return the first way that fits the bound, if there is any.
@@ -105,6 +113,8 @@ class Slicing:
             Look for a good one longer.
         """
         levels = self._levels[thorough]
+        if not levels:
+            levels.append(self._improved(self.whole) if thorough else self.whole)
         for level in levels:
             if level.width <= bound + _EPSILON:
                 return level
@@ -126,14 +136,30 @@ class Slicing:
         spared = np.bincount(trees.scopes, holders, variables.size) * (1.0 - np.exp2(-bits))
         entries = (sizes.sum() - spared) * np.exp2(bits)
         chosen = int(variables[entries.argmin()])
-        left = level.left[level.left != chosen]
-        elimination = self._without(level, chosen)
-        count = level.count * float(self._cardinalities[chosen])
-        effort = _EFFORT[thorough] * count * elimination.size / min(elimination.size, MOST_ENTRIES)
-        found = self._search(left, _RESTARTS[thorough], effort)
-        if (found.width, found.size) < (elimination.width - _EPSILON, elimination.size):
-            elimination = found
-        return Level((*level.held, chosen), left, elimination, count)
+        return self._improved(
+            Level(
+                (*level.held, chosen),
+                level.left[level.left != chosen],
+                self._without(level, chosen),
+                level.count * float(self._cardinalities[chosen]),
+            ),
+            thorough,
+        )
+
+    def _improved(self, level: Level, thorough: bool = True) -> Level:
+        """Return a level, with another elimination if a better one is found."""
+        kept = np.isin(self._scopes, level.left)
+        owners = np.arange(self._starts.size - 1).repeat(np.diff(self._starts))
+        lengths = np.bincount(owners[kept], minlength=self._starts.size - 1)
+        _, graph = graph_of(lengths[lengths > 0], self._scopes[kept])
+        bits = self._bits[level.left]
+        best = level.elimination
+        effort = _EFFORT[thorough] * level.count * best.size / min(best.size, MOST_ENTRIES)
+        found = search(graph, bits, math.inf, _RESTARTS[thorough], 0.0, 0, effort)
+        if (found.width, found.size) < (best.width - _EPSILON, best.size):
+            best = found
+        best = search_fronts(graph, bits, best, _FRONTS[thorough], effort=_FRONT_EFFORT[thorough] * level.count)
+        return Level(level.held, level.left, best, level.count)
 
     def _without(self, level: Level, variable: int) -> Elimination:
         """Return the elimination of a level without one of its variables."""
@@ -156,11 +182,3 @@ class Slicing:
             starts,
             members - (members > gone),
         )
-
-    def _search(self, left: Integers, restarts: int, effort: float) -> Elimination:
-        """Return another elimination of the variables that are left."""
-        kept = np.isin(self._scopes, left)
-        owners = np.arange(self._starts.size - 1).repeat(np.diff(self._starts))
-        lengths = np.bincount(owners[kept], minlength=self._starts.size - 1)
-        _, graph = graph_of(lengths[lengths > 0], self._scopes[kept])
-        return search(graph, self._bits[left], math.inf, restarts, 0.0, 0, effort)

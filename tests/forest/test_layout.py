@@ -9,8 +9,10 @@ import pytest
 
 from ibia.forest.calibrate import _trees
 from ibia.forest.forest import Forest
+from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees, assign_readings, lay_out
-from ibia.forest.triangulate import clique_tree, graph_of, maximal_cliques, search
+from ibia.forest.search import search
+from ibia.forest.triangulate import clique_tree, maximal_cliques
 
 CARDINALITIES = np.array([2, 3, 2, 4, 2, 2, 3, 2, 2, 5, 2, 2])
 

@@ -221,7 +221,7 @@ def test_a_long_grid_with_a_hub() -> None:
 
 def test_effort_bounds_the_search_by_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Restarts end when their steps exceed the entries of the best tree times the effort."""
-    module = importlib.import_module("ibia.forest.triangulate")
+    module = importlib.import_module("ibia.forest.search")
     made: list[Elimination] = []
 
     def counted(*arguments: Any) -> Elimination:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ibia.compiled import entry, inside, part
 
-__all__ = ["Elimination", "Graph", "eliminate", "missing_edges", "surely_exceeds"]
+__all__ = ["Elimination", "eliminate", "extended", "missing_edges", "surely_exceeds"]
 
 _compile = entry()
 _compile_part = part()
@@ -46,13 +46,6 @@ _GAPS, _GAP_BITS, _GAP_WEIGHT, _GAP_CLOSED = 10, 11, 12, 13
 # Its place in the queue, and the cost and bits it has that place for.
 _PLACE, _QUEUED_COST, _QUEUED_BITS = 14, 15, 16
 _FIELDS = 17
-
-
-class Graph(NamedTuple):
-    """An undirected graph: the neighbours of vertex v are `neighbours[starts[v] : starts[v + 1]]`, sorted."""
-
-    starts: Integers
-    neighbours: Integers
 
 
 class Elimination(NamedTuple):
@@ -155,7 +148,7 @@ def _contains(pool: Integers, known: Integers, vertex: int, wanted: int) -> bool
 
 
 @_compile_part
-def _extended(array: Integers, used: int, size: int) -> Integers:
+def extended(array: Integers, used: int, size: int) -> Integers:
     """Return an array of at least `size` entries that begins with the `used` ones of `array`."""
     if size <= array.size:
         return array
@@ -172,7 +165,7 @@ def _with_room(pool: Integers, known: Integers, used: int, vertex: int) -> tuple
     needed = length + known[vertex, _GAPS]
     if needed <= known[vertex, _ROOM]:
         return pool, used
-    pool = _extended(pool, used, used + 2 * needed)
+    pool = extended(pool, used, used + 2 * needed)
     begin = known[vertex, _BEGIN]
     for k in range(length):
         pool[used + k] = pool[begin + k]
@@ -520,7 +513,7 @@ def eliminate(
     for place in range(count - 1, -1, -1):
         _sift_down(queue, known, noise, count, queue[place], place)
     used = neighbours.size
-    pool = _extended(neighbours, used, 2 * used + 1)
+    pool = extended(neighbours, used, 2 * used + 1)
     alive = np.ones(count, np.bool_)
     marks = np.full(count, -1, np.int64)
     found, reached = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -542,7 +535,7 @@ def eliminate(
         order[step] = vertex
         work += known[vertex, _LENGTH]
         members = found[: _neighbours(pool, known, alive, vertex, found)]
-        cliques = _extended(cliques, clique_starts[step], clique_starts[step] + members.size + 1)
+        cliques = extended(cliques, clique_starts[step], clique_starts[step] + members.size + 1)
         clique_starts[step + 1] = clique_starts[step] + members.size + 1
         bits = _write_clique(cliques, clique_starts[step], vertex, members, log2)
         if bits > limit:

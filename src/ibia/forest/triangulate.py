@@ -1,7 +1,6 @@
-"""Triangulation: from scopes to a clique tree of small width (min-fill, with restarts).
+"""Triangulation: from scopes to a clique tree of small width, by the best elimination that is found (``search.py``).
 
-Greedy elimination decides the width, so it is repeated with random ties and several criteria; a repetition stops as
-soon as it is worse than the best so far or than the bound. Knows scopes and cardinalities, nothing of tables.
+Knows scopes and cardinalities, nothing of tables.
 """
 
 from __future__ import annotations
@@ -15,34 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry
-from ibia.forest.elimination import Elimination, Graph, eliminate, missing_edges, surely_exceeds
+from ibia.forest.elimination import Elimination, surely_exceeds
+from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees, lay_out
+from ibia.forest.search import search
 
-__all__ = [
-    "MOST_ENTRIES",
-    "CliqueTree",
-    "clique_tree",
-    "graph_of",
-    "maximal_cliques",
-    "numbered_trees",
-    "search",
-    "triangulate",
-]
+__all__ = ["CliqueTree", "clique_tree", "maximal_cliques", "numbered_trees", "triangulate"]
 
 _compile = entry()
 
 Integers = NDArray[np.int64]
 
-# Weights of variables in weighted fill are whole multiples of this many bits: sums are exact, and equal ones equal.
-_WEIGHT = 2.0**-10
-# The criteria, and the turns they take: fewest fill edges, smallest weighted fill, smallest clique.
-_FILL, _WEIGHTED_FILL, _SIZE = "fill", "weighted fill", "size"
-_TURNS = (_FILL, _FILL, _WEIGHTED_FILL, _SIZE)
-# Trees with more table entries than this are not worth a longer search: nobody will make those tables.
-MOST_ENTRIES = 2.0**24
 # In larger graphs the test whether anything can fit takes longer than trying.
 _MOST_CONTRACTED = 1024
-_NONE: Integers = np.empty(0, np.int64)
 
 
 class CliqueTree(NamedTuple):
@@ -129,118 +113,6 @@ def triangulate(
         return None
     best = search(graph, bits, limit, restarts, good_enough, seed, effort)
     return clique_tree(best, variables) if np.isfinite(best.width) else None
-
-
-def graph_of(lengths: Integers, members: Integers) -> tuple[Integers, Graph]:
-    """Return the variables of scopes that lie end to end, sorted, and the graph over their positions."""
-    variables, starts, neighbours = _graph(lengths, members, np.sort(members))
-    return variables, Graph(starts, neighbours)
-
-
-@_compile
-def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[Integers, Integers, Integers]:
-    """Return the variables and the graph over their positions in which every scope is a clique.
-
-    `variables` are the members sorted; what NumPy would do with them here takes long to compile.
-    """
-    count = 1
-    for place in range(1, variables.size):
-        if variables[place] != variables[place - 1]:
-            variables[count] = variables[place]
-            count += 1
-    variables = variables[:count]
-    local = np.empty(members.size, np.int64)
-    for place in range(members.size):
-        low, high = 0, count - 1
-        while low < high:
-            middle = (low + high) >> 1
-            if variables[middle] < members[place]:
-                low = middle + 1
-            else:
-                high = middle
-        local[place] = low
-    scope_starts = np.zeros(lengths.size + 1, np.int64)
-    held = np.zeros(count + 1, np.int64)
-    for scope in range(lengths.size):
-        scope_starts[scope + 1] = scope_starts[scope] + lengths[scope]
-    for member in local:
-        held[member + 1] += 1
-    used = np.empty(count, np.int64)
-    for vertex in range(count):
-        held[vertex + 1] += held[vertex]
-        used[vertex] = held[vertex]
-    holders = np.empty(members.size, np.int64)
-    for scope in range(lengths.size):
-        for member in local[scope_starts[scope] : scope_starts[scope + 1]]:
-            holders[used[member]] = scope
-            used[member] += 1
-    # Counted first, then written: every vertex goes to the lists of its neighbours in turn, so these are sorted.
-    starts = np.zeros(count + 1, np.int64)
-    ends = np.empty(count, np.int64)
-    neighbours = np.empty(0, np.int64)
-    marks = np.empty(count, np.int64)
-    for writing in range(2):
-        if writing:
-            for vertex in range(count):
-                starts[vertex + 1] += starts[vertex]
-                ends[vertex] = starts[vertex]
-            neighbours = np.empty(starts[count], np.int64)
-        for vertex in range(count):
-            marks[vertex] = -1
-        for vertex in range(count):
-            marks[vertex] = vertex
-            for scope in holders[held[vertex] : held[vertex + 1]]:
-                for other in local[scope_starts[scope] : scope_starts[scope + 1]]:
-                    if marks[other] != vertex:
-                        marks[other] = vertex
-                        if writing:
-                            neighbours[ends[other]] = vertex
-                            ends[other] += 1
-                        else:
-                            starts[other + 1] += 1
-    return variables, starts, neighbours
-
-
-def search(
-    graph: Graph,
-    log2: NDArray[np.float64],
-    limit: float,
-    restarts: int,
-    good_enough: float,
-    seed: int,
-    effort: float,
-) -> Elimination:
-    """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit."""
-    noise = np.arange(log2.size, dtype=float)
-    fill = _criterion(_FILL, graph, log2)
-    best = eliminate(*graph, log2, *fill, noise, limit + 1e-9)
-    work = best.work
-    criteria = {_FILL: fill}
-    generator: np.random.Generator | None = None
-    for attempt in range(1, restarts + 1):
-        if best.width <= good_enough + 1e-9 or work > effort * min(best.size, MOST_ENTRIES):
-            break
-        generator = generator or np.random.default_rng(seed)
-        noise = generator.random(log2.size)
-        name = _TURNS[attempt % len(_TURNS)]
-        if name not in criteria:
-            criteria[name] = _criterion(name, graph, log2)
-        found = eliminate(*graph, log2, *criteria[name], noise, min(limit, best.width) + 1e-9)
-        work += found.work
-        if found.width < best.width - 1e-9 or (found.width <= best.width + 1e-9 and found.size < best.size):
-            best = found
-    return best
-
-
-def _criterion(name: str, graph: Graph, log2: NDArray[np.float64]) -> tuple[Integers, Integers]:
-    """Return the weights of the vertices by a criterion, and the weight of the edges missing around each."""
-    if name == _SIZE:
-        return _NONE, _NONE
-    weights = np.ones(log2.size, np.int64)
-    if name == _WEIGHTED_FILL:
-        # At least one, so that only a vertex whose neighbours are all joined costs nothing.
-        weights = np.maximum(np.rint(log2 / _WEIGHT).astype(np.int64), 1)
-    return weights, missing_edges(*graph, weights)
 
 
 def clique_tree(elimination: Elimination, variables: Integers) -> CliqueTree:

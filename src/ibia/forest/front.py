@@ -1,0 +1,188 @@
+"""Fronts: eliminations that go through a graph from one end to the other.
+
+Greedy elimination takes what is cheapest wherever it is; what is left between the places where it has been gets wide.
+In graphs that are longer than wide, or would be without what is cheap at their edges, a front that moves through them
+stays short. So here what makes small cliques goes first, greedily, and then a front goes through the rest. How small,
+and where the front starts, decides the width, and is tried out. Knows vertices from 0 on, nothing of variables.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.compiled import entry, part
+from ibia.forest.elimination import Elimination, eliminate, extended
+from ibia.forest.graph import Graph, graph_of
+
+__all__ = ["Rest", "far_vertex", "follow_front", "without_cheap"]
+
+_compile = entry()
+_compile_part = part()
+
+Integers = NDArray[np.int64]
+Bits = NDArray[np.float64]
+
+# Sums of bits that differ by less are equal.
+_SAME = 1e-7
+
+
+class Rest(NamedTuple):
+    """A graph after what makes small cliques was eliminated.
+
+    Attributes
+    ----------
+    before
+        The elimination so far: its cliques, and their vertices in the order in which they went.
+    vertices
+        Those that are left, sorted.
+    graph
+        Over their positions.
+    """
+
+    before: Elimination
+    vertices: Integers
+    graph: Graph
+
+    def joined(self, after: Elimination) -> Elimination:
+        """Return the whole elimination, of one of the rest."""
+        before = self.before
+        return Elimination(
+            max(before.width, after.width),
+            before.size + after.size,
+            before.work + after.work,
+            np.concatenate((before.order, self.vertices[after.order])),
+            np.concatenate((before.starts, before.starts[-1] + after.starts[1:])),
+            np.concatenate((before.members, self.vertices[after.members[: after.starts[-1]]])),
+        )
+
+
+def without_cheap(
+    graph: Graph, log2: Bits, criterion: tuple[Integers, Integers], noise: Bits, most_bits: float
+) -> Rest | None:
+    """Eliminate greedily (see `eliminate`) while the cliques have at most so many bits; return what is left, if any."""
+    found = eliminate(*graph, log2, *criterion, noise, most_bits)
+    if np.isfinite(found.width):
+        return None
+    # The clique that was too large is the last that was written.
+    steps = int(found.starts.argmax()) - 1
+    starts = found.starts[: steps + 1]
+    members = found.members[: starts[-1]]
+    order = found.order[:steps]
+    left = np.ones(log2.size, np.bool_)
+    left[order] = False
+    cliques = np.arange(steps).repeat(np.diff(starts))
+    bits = np.bincount(cliques, log2[members], steps)
+    before = Elimination(float(bits.max(initial=0.0)), float(np.exp2(bits).sum()), found.work, order, starts, members)
+    # What is left of these cliques is joined, and so is what was from the beginning.
+    kept = left[members]
+    lengths = np.bincount(cliques[kept], minlength=steps)
+    vertices = np.flatnonzero(left)
+    sources = np.arange(log2.size).repeat(np.diff(graph.starts))
+    both = left[sources] & left[graph.neighbours] & (sources < graph.neighbours)
+    pairs = np.stack((sources[both], graph.neighbours[both]), axis=1)
+    all_lengths = np.concatenate((lengths[lengths > 0], np.full(len(pairs), 2), np.ones_like(vertices)))
+    _, rest = graph_of(all_lengths, np.concatenate((members[kept], pairs.ravel(), vertices)))
+    return Rest(before, vertices, rest)
+
+
+@_compile
+def far_vertex(starts: Integers, neighbours: Integers, vertex: int) -> int:
+    """Return a vertex as far away as any that can be reached."""
+    reached = np.zeros(starts.size - 1, np.bool_)
+    waiting = np.empty(starts.size - 1, np.int64)
+    waiting[0] = vertex
+    reached[vertex] = True
+    first, last = 0, 1
+    while first < last:
+        vertex = waiting[first]
+        first += 1
+        for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
+            if not reached[neighbour]:
+                reached[neighbour] = True
+                waiting[last] = neighbour
+                last += 1
+    return vertex
+
+
+@_compile
+def follow_front(starts: Integers, neighbours: Integers, log2: Bits, first: int, limit: float) -> Elimination:
+    """Eliminate all vertices along a front that moves through the graph, from the vertex `first` on.
+
+    The next one is that of the front which makes it grow least, of those the one that has been there longest. All that
+    is gone hangs together, so each clique is all of the front; where the graph does not, another front begins. Gives up
+    when a clique has more than `limit` bits.
+    """
+    count = log2.size
+    entered = np.full(count, -1, np.int64)
+    # Bits of the neighbours of each vertex that the front has not reached.
+    ahead = np.zeros(count)
+    for vertex in range(count):
+        for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
+            ahead[vertex] += log2[neighbour]
+    front = np.empty(count, np.int64)
+    length = _reach(starts, neighbours, log2, front, 0, entered, ahead, first, 0)
+    order = np.empty(count, np.int64)
+    clique_starts = np.zeros(count + 1, np.int64)
+    cliques = np.empty(2 * count, np.int64)
+    width, size, work = 0.0, 0.0, neighbours.size + count
+    unreached = 0
+    for step in range(count):
+        if not length:
+            while entered[unreached] >= 0:
+                unreached += 1
+            length = _reach(starts, neighbours, log2, front, length, entered, ahead, unreached, step)
+        work += length
+        chosen, least = 0, np.inf
+        for place in range(length):
+            growth = ahead[front[place]] - log2[front[place]]
+            if growth < least - _SAME or (growth < least + _SAME and entered[front[place]] < entered[front[chosen]]):
+                chosen, least = place, growth
+        vertex = front[chosen]
+        for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
+            if entered[neighbour] < 0:
+                length = _reach(starts, neighbours, log2, front, length, entered, ahead, neighbour, step + 1)
+        order[step] = vertex
+        begin = clique_starts[step]
+        clique_starts[step + 1] = begin + length
+        cliques = extended(cliques, begin, begin + length)
+        bits, kept = 0.0, 0
+        for place in range(length):
+            member = front[place]
+            cliques[begin + place] = member
+            bits += log2[member]
+            if member != vertex:
+                front[kept] = member
+                kept += 1
+        if bits > limit:
+            return Elimination(np.inf, np.inf, work, order, clique_starts, cliques)
+        length = kept
+        width = max(width, bits)
+        size += 2.0**bits
+    return Elimination(width, size, work, order, clique_starts, cliques)
+
+
+@_compile_part
+def _reach(
+    starts: Integers,
+    neighbours: Integers,
+    log2: Bits,
+    front: Integers,
+    length: int,
+    entered: Integers,
+    ahead: Bits,
+    vertex: int,
+    step: int,
+) -> int:
+    """Put a vertex into the front, which stays sorted; return how long it is then."""
+    entered[vertex] = step
+    for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
+        ahead[neighbour] -= log2[vertex]
+    place = length
+    while place > 0 and front[place - 1] > vertex:
+        front[place] = front[place - 1]
+        place -= 1
+    front[place] = vertex
+    return length + 1
