@@ -722,8 +722,8 @@ def test_no_answer_in_time_is_a_sentence_and_a_code(complains, hard_file, tmp_pa
 
 @pytest.fixture(scope="session")
 def hard_file(tmp_path_factory):
-    """A grid of variables with six states: 100 variables, and an exact answer needs tables of about 2^31 entries."""
-    side, states, random = 10, 6, np.random.default_rng(0)
+    """A grid of variables with six states: 196 variables, and an exact answer needs tables of about 2^39 entries."""
+    side, states, random = 14, 6, np.random.default_rng(0)
     factors = []
     for row, column, (down, right) in itertools.product(range(side), range(side), ((0, 1), (1, 0))):
         if row + down < side and column + right < side:
@@ -749,7 +749,7 @@ def test_a_time_limit_is_kept(hard_file, tmp_path):
     assert answer["exact"] is False
     assert answer["attempts"][0]["quick"] is True
     assert answer["error_words"].split(":")[0] in ended.stdout
-    assert len(read_marginals(tmp_path / "a.MAR")) == 100
+    assert len(read_marginals(tmp_path / "a.MAR")) == 196
 
 
 def on_a_terminal(*arguments: object) -> tuple[subprocess.Popen[str], int]:
@@ -782,7 +782,7 @@ def test_a_terminal_shows_the_bound_and_the_best_so_far_and_a_signal_ends_the_ru
     output, _ = started.communicate(timeout=60)
     os.close(terminal)
     assert started.returncode == 0
-    assert len(read_marginals(out)) == 100
+    assert len(read_marginals(out)) == 196
     assert "was stopped" in " ".join(output.split())
 
 
