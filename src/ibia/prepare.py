@@ -39,7 +39,7 @@ _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
 _LITTLE_EFFORT = 0.1
 # So many times the same is tried by fronts, with this effort: where a component fits anyway, and where it does not.
-_FRONTS, _FRONT_EFFORT = 200, (0.1, 4.0)
+_FRONTS, _FRONT_EFFORT = 200, (0.03, 4.0)
 # Numbers vanish below e^−708; what a single table of this range prefers by itself may have been next to it.
 _FAR_APART = 230.0
 

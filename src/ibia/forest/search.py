@@ -32,6 +32,8 @@ MOST_ENTRIES = 2.0**24
 _WIDEST = 64.0
 # Starts of fronts besides two ends, and a share that, taken again and again, leaves no gaps.
 _STARTS, _GOLDEN = 4, 0.6180339887498949
+# What is not compiled takes as long, for each attempt, as so many steps.
+_ATTEMPT = 20_000
 _NONE: Integers = np.empty(0, np.int64)
 _EPSILON = 1e-9
 
@@ -102,6 +104,7 @@ def search_fronts(
         share = attempt * _GOLDEN % 1.0
         rest = without_cheap(graph, log2, criteria[attempt % 2], noise, share * min(best.width, _WIDEST))
         noise = generator.random(log2.size)
+        work += _ATTEMPT
         if rest is None:
             continue
         work += rest.before.work
