@@ -269,7 +269,7 @@ def _info(
         f"{'component' if len(problems) == 1 else 'components'}",
     )
     needed = size_in_words(2.0 ** min(width, MOST_BITS) * 8)
-    table.add_row("width by min-fill", f"{width:.2f} bits: the largest table needs {needed}")
+    table.add_row("width", f"{width:.2f} bits: the largest table needs {needed}")
     table.add_row("cheapest exact bound", f"{figures['exact_bound']:g}")
     for predicted in predictions:
         table.add_row(f"predicted for bound {predicted.bound:g}", _cost_in_words(predicted))
