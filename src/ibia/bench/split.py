@@ -13,9 +13,10 @@ import importlib
 import inspect
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -25,6 +26,7 @@ from ibia.bench.apart import Job, Row, run_jobs
 from ibia.bench.instances import find_instance, load
 from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, selected
 from ibia.bench.report import geometric_mean, label, mean, write_json
+from ibia.control import Control, Stopped
 from ibia.errors import InputError
 
 __all__ = ["KERNEL_MODULES", "PARTS", "Clock", "add_command", "clocked", "measure"]
@@ -49,6 +51,9 @@ def add_command(commands: Any) -> None:
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
+    parser.add_argument(
+        "--within", type=float, metavar="S", help="stop runs then: their shares so far count (default: never)"
+    )
     add_order(parser)
     add_limits(parser, seconds=600.0)
     add_json(parser)
@@ -64,6 +69,7 @@ def _command(options: argparse.Namespace) -> int:
                 "family": instance.family,
                 "name": instance.name,
                 "choices": {"bound": options.bound, "order": options.order, "slices": options.slices, "threads": 1},
+                "within": options.within,
             },
             {"family": instance.family, "name": instance.name},
         )
@@ -82,7 +88,8 @@ def _line(row: Row) -> str:
     if "error" in row:
         return f"{label(row)} failed: {row['error']}"
     shares = "".join(f"{row[part] / row['seconds']:>10.1%}" for part in PARTS)
-    return f"{label(row)}{row['seconds']:>9.3f}{shares}{row['table_calls']:>10}  {'exact' if row['exact'] else '–'}"
+    outcome = "unfinished" if row["exact"] is None else "exact" if row["exact"] else "–"
+    return f"{label(row)}{row['seconds']:>9.3f}{shares}{row['table_calls']:>10}  {outcome}"
 
 
 def _summary_lines(rows: Sequence[Row]) -> list[str]:
@@ -103,8 +110,14 @@ def _summary_lines(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def measure(data: str, family: str, name: str, choices: dict[str, Any]) -> Row:
-    """Run an instance from file to file in this process, and return the seconds of each part."""
+def measure(data: str, family: str, name: str, choices: dict[str, Any], within: float | None = None) -> Row:
+    """Run an instance from file to file in this process, and return the seconds of each part.
+
+    Parameters
+    ----------
+    within
+        Stop the run after so many seconds: then what it did until then is measured, and `exact` is None.
+    """
     import ibia
     from ibia.formats import write_marginals, write_partition
 
@@ -116,10 +129,19 @@ def measure(data: str, family: str, name: str, choices: dict[str, Any]) -> Row:
         began = time.perf_counter()
         model, evidence = load(instance)
         read = time.perf_counter()
-        result = ibia.infer(model, evidence, **choices)
+        control = Control()
+        timer = None if within is None else threading.Timer(within, setattr, (control, "stopping", True))
+        if timer is not None:
+            timer.start()
+        result = None
+        with suppress(Stopped):
+            result = ibia.infer(model, evidence, control=control, **choices)
         solved = time.perf_counter()
-        write_marginals(Path(folder) / "answer.MAR", result.marginals)
-        write_partition(Path(folder) / "answer.PR", result.log10_z)
+        if timer is not None:
+            timer.cancel()
+        if result is not None:
+            write_marginals(Path(folder) / "answer.MAR", result.marginals)
+            write_partition(Path(folder) / "answer.PR", result.log10_z)
         ended = time.perf_counter()
     return {
         "seconds": ended - began,
@@ -129,7 +151,7 @@ def measure(data: str, family: str, name: str, choices: dict[str, Any]) -> Row:
         "tables": tables.seconds,
         "write": ended - solved,
         "table_calls": tables.calls,
-        "exact": result.exact,
+        "exact": None if result is None else result.exact,
         "settings": choices,
     }
 

@@ -114,8 +114,8 @@ def _generated(family: str, *values: Parameter) -> Generated:
 
 _MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
     "quick": (
-        ("grid", 10, 10, 2.0, 0.1, False, 1),
-        ("grid", 11, 11, 3.0, 0.1, False, 2),
+        ("grid", 15, 15, 2.0, 0.1, False, 1),
+        ("grid", 16, 16, 3.0, 0.1, False, 2),
         ("grid", 12, 12, 2.0, 0.1, False, 3),
         ("grid", 12, 12, 0.8, 0.1, True, 4),
         ("grid", 13, 13, 1.5, 0.3, False, 5),
