@@ -219,6 +219,17 @@ def test_info_names_a_bound_that_is_exact(run, grid_file, tmp_path):
     assert not ibia.infer(ibia.read(grid_file), bound=figures["exact_bound"] - 1, slices="never").exact
 
 
+@pytest.mark.parametrize("wanted", [None, "2"])
+def test_what_a_command_starts_decides_on_its_threads_itself(wanted):
+    """NumPy is loaded without those of linear algebra; whoever wants them is asked first."""
+    program = "import os, ibia.process as p; p.load_arrays(); print(os.environ.get('OPENBLAS_NUM_THREADS'))"
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    if wanted is not None:
+        environment["OPENBLAS_NUM_THREADS"] = wanted
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(wanted)
+
+
 def test_info_counts_what_evidence_leaves(run, student_file, tmp_path):
     evidence, data = tmp_path / "all.evid", tmp_path / "info.json"
     write_evidence(evidence, dict.fromkeys(range(5), 0))

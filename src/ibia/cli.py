@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from ibia import manual
-from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, run_command
+from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, load_arrays, run_command
 from ibia.shown import plain
 
 if TYPE_CHECKING:
@@ -288,6 +288,7 @@ def _convert(
     import ibia
 
     _check_outputs({"OUT": out}, {"the model": model})
+    load_arrays()
     ibia.write(ibia.read(model), out)
 
 
@@ -306,6 +307,7 @@ def _bench(context: typer.Context) -> Any:
 @app.command("demo", epilog=manual.DEMO)
 def _demo() -> None:
     """Answer a question about an example."""
+    load_arrays()
     from ibia.demo import show_demo
 
     compile_first()
@@ -337,6 +339,7 @@ def _limits(time_limit: str | None, memory_limit: str | None) -> tuple[float | N
 
 def _load(model: str, evidence: str | None, observe: list[str] | None) -> tuple[Model, dict[int, int]]:
     """Return the model, with a factor for each likelihood that is given, and the observed states."""
+    load_arrays()
     import ibia
     from ibia.observations import parse_observation, resolve_observations
 
@@ -446,7 +449,7 @@ def _console() -> Console:
 
     terminal = sys.stdout.isatty()
     # Without a terminal there is no width to fit, and nothing to colour or embolden, whatever the environment wants.
-    return Console(highlight=False, force_terminal=terminal, width=None if terminal else 120)
+    return Console(highlight=False, emoji=False, force_terminal=terminal, width=None if terminal else 120)
 
 
 @contextmanager

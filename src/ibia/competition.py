@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, run_command
+from ibia.process import BAD_USAGE, Watch, check_output, compile_first, complain, load_arrays, run_command
 
 if TYPE_CHECKING:
     from ibia.result import Result
@@ -66,6 +66,8 @@ def _solve(model: str, evidence: str, task: str, started: float) -> None:
     time_limit, memory_limit = environment_time(os.environ), environment_memory(os.environ)
     control = Control()
     with Watch(control, started, time_limit) as watch:
+        load_arrays()
+
         import ibia
         from ibia.model import check_evidence
 

@@ -28,7 +28,7 @@ _HELP_PART, _HELP_ROOM = 0.8, 2.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
-_SCOPES = 1000
+_SCOPES = 250
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ibia.shown import plain
 if TYPE_CHECKING:
     from ibia.control import Control
 
-__all__ = ["BAD_USAGE", "Ended", "Watch", "check_output", "compile_first", "complain", "run_command"]
+__all__ = ["BAD_USAGE", "Ended", "Watch", "check_output", "compile_first", "complain", "load_arrays", "run_command"]
 
 BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
 
@@ -302,6 +302,18 @@ def check_output(path: str) -> str | None:
     except OSError as error:
         raise InputError(f"{path} cannot be written: {_lowered(error)}.") from None
     return target
+
+
+def load_arrays() -> None:
+    """Load NumPy, without threads for linear algebra: nothing here uses them, and they take as long to start as it."""
+    threads = "OPENBLAS_NUM_THREADS"
+    if threads in os.environ:
+        return
+    os.environ[threads] = "1"
+    import numpy  # noqa: F401
+
+    # What is started from here may have a use for them.
+    del os.environ[threads]
 
 
 def compile_first(quiet: bool = False) -> None:

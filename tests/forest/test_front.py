@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibia.forest.elimination import Elimination, eliminate
-from ibia.forest.front import far_vertex, follow_front, without_cheap
+from ibia.forest.elimination import Elimination, eliminate, missing_edges
+from ibia.forest.front import Rest, far_vertex, follow_front, without_cheap
 from ibia.forest.graph import Graph, graph_of
 from ibia.forest.search import search, search_fronts
 from ibia.forest.triangulate import clique_tree
@@ -63,6 +63,20 @@ def check(found: Elimination, graph: Graph, bits: np.ndarray) -> None:
     assert found.size == pytest.approx(sum(2.0**width for width in widths))
 
 
+def assert_left(rest: Rest, graph: Graph) -> None:
+    """Check that the rest is what eliminating one vertex after the other leaves, its lists sorted."""
+    lists = np.split(graph.neighbours, graph.starts[1:-1])
+    neighbours = {vertex: set(found.tolist()) for vertex, found in enumerate(lists)}
+    for vertex in rest.before.order.tolist():
+        around = neighbours.pop(vertex)
+        for one in around:
+            neighbours[one] = (neighbours[one] | around) - {one, vertex}
+    assert rest.vertices.tolist() == sorted(neighbours)
+    for place, vertex in enumerate(rest.vertices.tolist()):
+        found = rest.graph.neighbours[rest.graph.starts[place] : rest.graph.starts[place + 1]]
+        assert rest.vertices[found].tolist() == sorted(neighbours[vertex])
+
+
 @REPEATABLE
 @given(graphs(), st.data())
 def test_a_front_eliminates_everything(drawn: tuple[Graph, np.ndarray], data: st.DataObject) -> None:
@@ -76,16 +90,19 @@ def test_a_front_eliminates_everything(drawn: tuple[Graph, np.ndarray], data: st
 
 
 @REPEATABLE
-@given(graphs(), st.floats(0.0, 12.0))
-def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float) -> None:
+@given(graphs(), st.floats(0.0, 12.0), st.booleans())
+def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, by_fill: bool) -> None:
     """Nothing above the limit is eliminated before, and both parts together are an elimination."""
     graph, bits = drawn
-    ones = np.empty(0, np.int64)
-    rest = without_cheap(graph, bits, (ones, ones), np.arange(bits.size, dtype=float), most)
+    weights = np.ones(bits.size if by_fill else 0, np.int64)
+    criterion = weights, missing_edges(*graph, weights) if by_fill else weights
+    noise = np.arange(bits.size, dtype=float)
+    rest = without_cheap(graph, bits, criterion, noise, most)
     if rest is None:
-        assert np.isfinite(eliminate(*graph, bits, ones, ones, np.arange(bits.size, dtype=float), most).width)
+        assert np.isfinite(eliminate(*graph, bits, *criterion, noise, most).width)
         return
     assert rest.before.width <= most
+    assert_left(rest, graph)
     check(rest.joined(follow_front(*rest.graph, bits[rest.vertices], 0, math.inf)), graph, bits)
 
 

@@ -483,6 +483,20 @@ def _known(
     return known
 
 
+@_inside
+def _write_rest(
+    pool: Integers, known: Integers, alive: Flags, cliques: Integers, clique_starts: Integers, step: int
+) -> Integers:
+    """Write the neighbours of each vertex that is left behind the cliques of the steps so far; return all of them."""
+    for vertex in range(alive.size):
+        if alive[vertex]:
+            begin = clique_starts[step]
+            cliques = extended(cliques, begin, begin + known[vertex, _LENGTH])
+            clique_starts[step + 1] = begin + _neighbours(pool, known, alive, vertex, cliques[begin:])
+            step += 1
+    return cliques
+
+
 @_compile
 def eliminate(
     starts: Integers,
@@ -494,6 +508,9 @@ def eliminate(
     limit: float,
 ) -> Elimination:
     """Eliminate all vertices, always the cheapest; give up when a clique has more than `limit` bits.
+
+    What is returned then ends before that clique; instead of further cliques there are, for each vertex that is left,
+    its neighbours.
 
     Parameters
     ----------
@@ -539,7 +556,9 @@ def eliminate(
         clique_starts[step + 1] = clique_starts[step] + members.size + 1
         bits = _write_clique(cliques, clique_starts[step], vertex, members, log2)
         if bits > limit:
-            return Elimination(np.inf, np.inf, work, order, clique_starts, cliques)
+            alive[vertex] = True
+            cliques = _write_rest(pool, known, alive, cliques, clique_starts, step)
+            return Elimination(np.inf, np.inf, work, order[:step], clique_starts, cliques)
         width = max(width, bits)
         size += 2.0**bits
         if complete:

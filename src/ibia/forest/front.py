@@ -8,14 +8,15 @@ and where the front starts, decides the width, and is tried out. Knows vertices 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry, part
 from ibia.forest.elimination import Elimination, eliminate, extended
-from ibia.forest.graph import Graph, graph_of
+from ibia.forest.graph import Graph
 
 __all__ = ["Rest", "far_vertex", "follow_front", "without_cheap"]
 
@@ -29,22 +30,45 @@ Bits = NDArray[np.float64]
 _SAME = 1e-7
 
 
-class Rest(NamedTuple):
+class Rest:
     """A graph after what makes small cliques was eliminated.
+
+    Parameters
+    ----------
+    log2
+        Bits of each vertex.
+    gone
+        An elimination that was given up (see `eliminate`).
 
     Attributes
     ----------
-    before
-        The elimination so far: its cliques, and their vertices in the order in which they went.
+    work
+        Steps taken so far.
     vertices
         Those that are left, sorted.
     graph
         Over their positions.
     """
 
-    before: Elimination
-    vertices: Integers
-    graph: Graph
+    def __init__(self, log2: Bits, gone: Elimination) -> None:
+        self._log2 = log2
+        self._gone = gone
+        self.work = gone.work
+        left = np.ones(log2.size, np.bool_)
+        left[gone.order] = False
+        self.vertices = left.nonzero()[0]
+        starts = gone.starts[gone.order.size :]
+        position = left.cumsum() - 1
+        self.graph = Graph(starts - starts[0], position[gone.members[starts[0] : starts[-1]]])
+
+    @cached_property
+    def before(self) -> Elimination:
+        """The elimination so far: its cliques, and their vertices in the order in which they went."""
+        order = self._gone.order
+        starts = self._gone.starts[: order.size + 1]
+        members = self._gone.members[: starts[-1]]
+        bits = np.bincount(np.arange(order.size).repeat(np.diff(starts)), self._log2[members], order.size)
+        return Elimination(float(bits.max(initial=0.0)), float(np.exp2(bits).sum()), self.work, order, starts, members)
 
     def joined(self, after: Elimination) -> Elimination:
         """Return the whole elimination, of one of the rest."""
@@ -64,28 +88,7 @@ def without_cheap(
 ) -> Rest | None:
     """Eliminate greedily (see `eliminate`) while the cliques have at most so many bits; return what is left, if any."""
     found = eliminate(*graph, log2, *criterion, noise, most_bits)
-    if np.isfinite(found.width):
-        return None
-    # The clique that was too large is the last that was written.
-    steps = int(found.starts.argmax()) - 1
-    starts = found.starts[: steps + 1]
-    members = found.members[: starts[-1]]
-    order = found.order[:steps]
-    left = np.ones(log2.size, np.bool_)
-    left[order] = False
-    cliques = np.arange(steps).repeat(np.diff(starts))
-    bits = np.bincount(cliques, log2[members], steps)
-    before = Elimination(float(bits.max(initial=0.0)), float(np.exp2(bits).sum()), found.work, order, starts, members)
-    # What is left of these cliques is joined, and so is what was from the beginning.
-    kept = left[members]
-    lengths = np.bincount(cliques[kept], minlength=steps)
-    vertices = np.flatnonzero(left)
-    sources = np.arange(log2.size).repeat(np.diff(graph.starts))
-    both = left[sources] & left[graph.neighbours] & (sources < graph.neighbours)
-    pairs = np.stack((sources[both], graph.neighbours[both]), axis=1)
-    all_lengths = np.concatenate((lengths[lengths > 0], np.full(len(pairs), 2), np.ones_like(vertices)))
-    _, rest = graph_of(all_lengths, np.concatenate((members[kept], pairs.ravel(), vertices)))
-    return Rest(before, vertices, rest)
+    return None if math.isfinite(found.width) else Rest(log2, found)
 
 
 @_compile

@@ -107,7 +107,7 @@ def search_fronts(
         work += _ATTEMPT
         if rest is None:
             continue
-        work += rest.before.work
+        work += rest.work
         bits = log2[rest.vertices]
         one = far_vertex(*rest.graph, int(generator.integers(bits.size)))
         for first in (one, far_vertex(*rest.graph, one), *generator.integers(bits.size, size=_STARTS).tolist()):
