@@ -497,6 +497,27 @@ def test_a_bound_is_as_asked() -> None:
     assert 0.0 < attempt.seconds <= result.seconds
 
 
+def test_loopy_propagation_is_better_than_no_answer(monkeypatch) -> None:
+    monkeypatch.setattr("ibia.anytime._SOON", 0.0)
+    control = Control()
+    model = examples.grid(12, 12, coupling=0.3, seed=1)
+    result = infer(model, time_limit=60.0, bound=6, control=control, improved=lambda answer: control.stop())
+    assert result.loopy
+    assert not result.exact
+    assert result.error.upper == 1.0
+    truth = infer(model)
+    assert truth.exact
+    assert result.log_z == pytest.approx(truth.log_z, rel=1e-2)
+    assert max(np.abs(one - other).max() for one, other in zip(result.marginals, truth.marginals, strict=True)) < 0.05
+    assert "loopy propagation" in str(result)
+    assert "loopy propagation" in result._repr_html_()
+    assert result.to_dict()["loopy"] is True
+    # Whoever says how to approximate gets that, or nothing.
+    control = Control()
+    by_links = infer(model, time_limit=60.0, bound=6, update="links", control=control)
+    assert not by_links.loopy
+
+
 def test_a_time_limit_gives_the_best_of_several_answers() -> None:
     result = infer(examples.grid(8, 8, seed=1), bound=6, time_limit=600.0)
     assert len(result.attempts) > 1

@@ -26,6 +26,8 @@ USUAL_SECONDS = 10.0
 _USUAL_PART = 0.5
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
+# Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
+_SOON, _LOOPY_PART = 5.0, 0.25
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
 _PATIENCE, _SHORTER = 0.25, 8.0
 # Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
@@ -78,6 +80,8 @@ class Goal:
 
 
 Answer = Callable[[Prediction, str], Result]
+# Gets the time at which it has to end (`time.monotonic`).
+Loopy = Callable[[float], Result]
 
 
 class Search:
@@ -92,6 +96,8 @@ class Search:
         Its deadline and its memory are those of the goal.
     improved
         Called with each answer that is the best so far.
+    loopy
+        Returns the answer of loopy propagation, where that may stand in for others.
     """
 
     def __init__(
@@ -101,8 +107,10 @@ class Search:
         goal: Goal,
         control: Control,
         improved: Callable[[Result], None] | None = None,
+        loopy: Loopy | None = None,
     ) -> None:
         self._improved = improved
+        self._loopy = loopy
         self._answer = answer
         self._predictor = predictor
         self._goal = goal
@@ -146,6 +154,9 @@ class Search:
         On a busy machine it may take far longer than predicted. Then it is given up for a smaller one.
         """
         predicted = self._first()
+        if self._loopy is not None and predicted.seconds > _SOON and not predicted.exact:
+            self._control.check()
+            self._keep(self._loopy(time.monotonic() + _LOOPY_PART * max(self._left(), 0.0)))
         while True:
             # Where most of the time is graph work, smaller bounds take no less.
             shorter = [] if self._goal.time_limit is None else self._quick_below(predicted.bound)
@@ -192,11 +203,9 @@ class Search:
             result = self._answer(predicted, self._best_in_words())
             # The same alternatives and more are better, whatever they say.
             more = predicted.alternatives > 0 and self._best is not None and self._best.bound == result.bound
-            if self._best is None or more or _quality(result) <= _quality(self._best):
-                self._best = result
             outcome = "answered"
-            if self._improved is not None and self._best is result:
-                self._improved(result)
+            if self._best is None or more or _quality(result) <= _quality(self._best):
+                self._keep(result)
         except MemoryError:
             outcome = "out of memory"
         except TooSlow:
@@ -233,6 +242,12 @@ class Search:
         if not predicted.alternatives:
             self._predictor.learn(predicted, seconds)
         return not result.exact
+
+    def _keep(self, result: Result) -> None:
+        """Have an answer that is the best so far."""
+        self._best = result
+        if self._improved is not None:
+            self._improved(result)
 
     def _ladder(self) -> list[float]:
         """Return the bounds that may be tried: whole ones, and last the one that is exact or the highest allowed."""
@@ -378,7 +393,10 @@ class Search:
         assert self._best is not None
         if self._goal.bound is not None and self._goal.time_limit is None:
             return self._reason
-        bound, last = f"{self._best.bound:g} bits", self._attempts[-1]
+        bound = "loopy propagation" if self._best.loopy else f"{self._best.bound:g} bits"
+        if not self._attempts:
+            return f"{bound} gave the only answer; nothing else was tried"
+        last = self._attempts[-1]
         if self._best.exact:
             slices = f", in {self._best.slices} slices" if self._best.slices > 1 else ""
             return f"{bound} are enough for an exact answer{slices}"
@@ -397,6 +415,8 @@ class Search:
     def _best_in_words(self) -> str:
         if self._best is None:
             return ""
+        if self._best.loopy:
+            return "best so far: loopy propagation"
         return f"best so far: {self._best.bound:g} bits, off by about {self._best.error.typical:.1g}"
 
     def _no_answer(self) -> str:
@@ -406,6 +426,9 @@ class Search:
         return f"stopped before there was an answer{tried}"
 
 
-def _quality(result: Result) -> tuple[bool, float, float]:
-    """Return a sort key, the best first: exact answers, then small errors; the larger bound among equals."""
-    return (not result.exact, result.error.typical, -result.bound)
+def _quality(result: Result) -> tuple[bool, bool, float, float]:
+    """Return a sort key, the best first: exact answers, then small errors; the larger bound among equals.
+
+    Loopy propagation comes last: it knows nothing of its error.
+    """
+    return (not result.exact, result.loopy, result.error.typical, -result.bound)

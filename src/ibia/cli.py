@@ -488,12 +488,15 @@ def _summary(result: Result, name: str) -> Table:
     steps = "1 step" if result.sequence_length == 1 else f"{result.sequence_length} steps"
     if result.slices > 1:
         steps += f" and {result.slices} slices"
-    table.add_row("largest clique", f"{result.max_clique_bits:.1f} of {result.bound:g} bits allowed, in {steps}")
+    if result.loopy:
+        table.add_row("method", "loopy belief propagation, for want of anything better in time")
+    else:
+        table.add_row("largest clique", f"{result.max_clique_bits:.1f} of {result.bound:g} bits allowed, in {steps}")
     if result.bound_reason != "as asked":
         table.add_row("bound", result.bound_reason)
     if len(result.attempts) > 1:
         table.add_row("tried", "; ".join(_attempt_in_words(attempt) for attempt in result.attempts))
-    if not result.exact:
+    if result.steps and not result.exact:
         table.add_row("lost", f"{result.loss:.3g} nats; steps differ by {result.inconsistency:.2g} at most")
     table.add_row("seconds", f"{result.seconds:.2f}")
     return table

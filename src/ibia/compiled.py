@@ -40,6 +40,7 @@ GROUPS = (
     ("ibia.tables.blocks",),
     ("ibia.tables.kernels",),
     ("ibia.forest.elimination", "ibia.forest.front"),
+    ("ibia.loopy.messages",),
     ("ibia.simplify.structure",),
     ("ibia.simplify.shape",),
     ("ibia.simplify.merge",),

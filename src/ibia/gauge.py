@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["CONSTANTS", "Constants", "ErrorEstimate", "estimate_error", "floored_log10"]
+__all__ = ["CONSTANTS", "Constants", "ErrorEstimate", "estimate_error", "floored_log10", "loopy_error"]
 
 
 class Constants(NamedTuple):
@@ -39,6 +39,11 @@ _BARREN_TYPICAL, _BARREN_UPPER = 0.025, 0.1
 # Steps that agree to so many digits had nothing to tell each other on the way back (a Bayesian network without
 # evidence, say): then that they agree says nothing of what was lost on the way there.
 _SILENT = 1e-9
+
+
+# Loopy propagation that came to rest, and that did not. The largest errors were 0.04 in the median over 77 UAI-2014
+# models where it did, above 0.5 mostly over 14 where it did not; models it stands in for have more variables to be off.
+_LOOPY_TYPICAL = {True: 0.2, False: 0.6}
 
 
 @dataclass(frozen=True)
@@ -108,3 +113,10 @@ def estimate_error(
 def floored_log10(value: float) -> float:
     """Return the logarithm of a sign, or of the least value at which it tells something."""
     return math.log10(max(value, _FLOOR))
+
+
+def loopy_error(converged: bool) -> ErrorEstimate:
+    """Return what is known of the error of loopy propagation, which has no sign of it."""
+    state = "" if converged else " that has not come to rest"
+    words = f"rough: loopy propagation{state} cannot tell how far off it is; up to 1 is possible (Hellinger)"
+    return ErrorEstimate(_LOOPY_TYPICAL[converged], 1.0, words)

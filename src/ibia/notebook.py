@@ -53,7 +53,7 @@ def _headline(result: Result) -> str:
     return (
         f'<div class="line">{title}{len(result.marginals)} variables, {len(result.evidence)} observed; '
         f"log<sub>10</sub> Z = {result.log10_z:.8g}</div>"
-        f'<div class="line dim">largest clique {result.max_clique_bits:.1f} of {result.bound:g} bits allowed; '
+        f'<div class="line dim">{escape(result.size_in_words)}; '
         f"{result.seconds:.2f} s; bound: {escape(result.bound_reason)}</div>"
     )
 

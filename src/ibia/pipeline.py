@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ibia.alternative import Progress, Solved
 from ibia.anytime import Goal, Search
-from ibia.control import Control, Stopped
+from ibia.control import Control, Stopped, collecting_rarely
 from ibia.costs import SLICES, Costs, Sizes
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
-from ibia.gauge import estimate_error
+from ibia.gauge import estimate_error, loopy_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
 from ibia.model import Model, Variable, check_evidence
 from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
@@ -49,6 +49,8 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
+# Where loopy propagation stands in for a first answer, messages need not be settled further.
+_LOOPY_TOLERANCE = 1e-4
 _NOTHING_LEFT = (
     "With {:g} bits nothing is possible any more: the evidence has probability zero (or the model's factors are zero "
     "everywhere), or products of very small numbers vanished."
@@ -184,12 +186,14 @@ def infer(
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
         speed = replace(speed, waiting=waiting)
     # Links are the paper's way, and left as it is.
-    processes = control.threads if update == "sweeps" else 1
+    by_sweeps = update == "sweeps"
+    processes = control.threads if by_sweeps else 1
     predictor = Predictor(ready.problems, speed, choices.alternatives, processes, control.memory, choices.slicing)
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
         _warm_up()
     try:
-        result = Search(answer, predictor, goal, control, improved).run()
+        with collecting_rarely():
+            result = Search(answer, predictor, goal, control, improved, ready.propagated if by_sweeps else None).run()
     finally:
         workers.leave()
     return replace(result, seconds=time.monotonic() - started)
@@ -307,6 +311,32 @@ class Prepared:
     ) -> Result:
         """Return the answer at a bound (see `Run`)."""
         return Run(self, bound, choices, quick=quick).answer(progress)
+
+    def propagated(self, deadline: float) -> Result:
+        """Return the answer of loopy propagation, as far as it comes by then (`time.monotonic`)."""
+        from ibia.loopy import loopy_marginals
+
+        started = time.monotonic()
+        found = loopy_marginals(self.model, self.evidence, tolerance=_LOOPY_TOLERANCE, deadline=deadline)
+        return Result(
+            model=self.model,
+            evidence=self.evidence,
+            marginals=found.marginals,
+            log_z=found.log_z,
+            exact=False,
+            bound=0.0,
+            loss=0.0,
+            inconsistency=0.0,
+            first_inconsistency=0.0,
+            disagreement=(0.0,) * len(self.model.variables),
+            spread=0.0,
+            alternatives=0,
+            error=loopy_error(found.converged),
+            steps=(),
+            orders=(),
+            seconds=time.monotonic() - started,
+            loopy=True,
+        )
 
     def assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
         """Put the answers of the components together."""

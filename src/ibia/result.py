@@ -131,6 +131,8 @@ class Result:
         Why the answer is of this bound.
     attempts
         All bounds that were tried, in order; the answer is the best of them.
+    loopy
+        Whether the answer is that of loopy belief propagation, because there was none at any bound. Its bound is zero.
     """
 
     model: Model
@@ -151,6 +153,7 @@ class Result:
     seconds: float
     bound_reason: str = "as asked"
     attempts: tuple[Attempt, ...] = ()
+    loopy: bool = False
 
     @property
     def log10_z(self) -> float:
@@ -172,6 +175,13 @@ class Result:
         """In how many slices a component was solved that did not fit the bound as a whole (1: there is none)."""
         return max((step.slices for step in self.steps), default=1)
 
+    @property
+    def size_in_words(self) -> str:
+        """The largest clique and what was allowed."""
+        if self.loopy:
+            return "loopy propagation, which has no cliques"
+        return f"largest clique {self.max_clique_bits:.1f} of {self.bound:g} bits allowed"
+
     def __getitem__(self, variable: str | int) -> NDArray[np.float64]:
         """Return the marginal of a variable given by name or number."""
         return self.marginals[self.model.index(variable)]
@@ -189,6 +199,7 @@ class Result:
             "log10_z": self.log10_z,
             "log_z": self.log_z,
             "exact": self.exact,
+            "loopy": self.loopy,
             "bound": self.bound,
             "max_clique_bits": self.max_clique_bits,
             "steps": self.sequence_length,
@@ -273,12 +284,12 @@ class Result:
             f"{len(self.marginals)} variables, {len(self.evidence)} observed; log Z = {self.log_z:.8g} "
             f"(log10 Z = {self.log10_z:.8g})",
             self.error.words,
-            f"largest clique {self.max_clique_bits:.1f} of {self.bound:g} bits allowed; "
+            f"{self.size_in_words}; "
             f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence"
             f"{f', in up to {self.slices} slices' if self.slices > 1 else ''}; {self.seconds:.2f} s",
             f"bound: {self.bound_reason}",
         ]
-        if not self.exact:
+        if self.steps and not self.exact:
             lines.append(f"loss {self.loss:.3g} nats, inconsistency {self.inconsistency:.2g}; {self._steps_in_words()}")
         width = max((len(name) for name in self.model.names[:10]), default=0)
         for variable, marginal in list(zip(self.model.variables, self.marginals, strict=True))[:10]:

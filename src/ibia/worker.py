@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from ibia.alternative import Alternative, Solved, Trial
-from ibia.control import Control, Stopped
+from ibia.control import Control, Stopped, collecting_rarely
 from ibia.prepare import Problem
 from ibia.tables.memory import limit_memory, release_all
 
@@ -41,7 +41,8 @@ def main(parent: int) -> None:
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)
     try:
-        _Service(messages, replies).run()
+        with collecting_rarely():
+            _Service(messages, replies).run()
     finally:
         # Something went wrong: the end of the pipe says so.
         os._exit(1)

@@ -98,7 +98,6 @@ def test_the_version_of_the_package_tells_its_sources():
     version, marked, _ = own_version().partition("+")
     assert (version, marked) == ("0.1.0", "+")
     assert own_version() == own_version()
-    assert own_version("bench/loopy.py") != own_version()
 
 
 def test_ibia_and_the_setting_of_the_paper(student):

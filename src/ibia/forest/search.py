@@ -36,6 +36,9 @@ _STARTS, _GOLDEN = 4, 0.6180339887498949
 _ATTEMPT = 20_000
 _NONE: Integers = np.empty(0, np.int64)
 _EPSILON = 1e-9
+# In larger graphs the first elimination has random ties as well: with ties by number, it goes round long cycles vertex
+# by vertex, and puts one of them into all cliques.
+_LONG = 2**12
 
 
 def search(
@@ -48,12 +51,15 @@ def search(
     effort: float,
 ) -> Elimination:
     """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit."""
+    generator: np.random.Generator | None = None
     noise = np.arange(log2.size, dtype=float)
+    if log2.size > _LONG:
+        generator = np.random.default_rng(seed)
+        noise = generator.random(log2.size)
     fill = _criterion(_FILL, graph, log2)
     best = eliminate(*graph, log2, *fill, noise, limit + _EPSILON)
     work = best.work
     criteria = {_FILL: fill}
-    generator: np.random.Generator | None = None
     for attempt in range(1, restarts + 1):
         if best.width <= good_enough + _EPSILON or work > effort * min(best.size, MOST_ENTRIES):
             break

@@ -56,11 +56,11 @@ class Space:
 
     def size(self, scope: Scope) -> int:
         """Return the number of entries of a table over `scope`."""
-        return math.prod(self.cardinalities[variable] for variable in scope)
+        return math.prod(map(self.cardinalities.__getitem__, scope))
 
     def bits(self, scope: frozenset[int] | set[int] | Scope) -> float:
         """Return log2 of the number of entries of a table over `scope` (the paper's clique size)."""
-        return math.fsum(self.log2[variable] for variable in scope)
+        return math.fsum(map(self.log2.__getitem__, scope))
 
     def partner(self, scope: Scope, subscope: Scope) -> tuple[IndexMap, int]:
         """Return the index map from `scope` into `subscope`, and the size of the latter."""

@@ -32,18 +32,18 @@ class Loopy(Solver):
 
     def version(self) -> str:
         """Return the version of the package."""
-        return own_version("bench/loopy.py")
+        return own_version()
 
     def warm_up(self) -> None:
         """Compile it, or load what was compiled."""
         from ibia import examples
-        from ibia.bench.loopy import loopy_marginals
+        from ibia.loopy import loopy_marginals
 
         loopy_marginals(examples.student(), {}, schedule=self.schedule)
 
     def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
         """Return what answers a model."""
-        from ibia.bench.loopy import loopy_marginals
+        from ibia.loopy import loopy_marginals
 
         seconds = allowance.seconds
 

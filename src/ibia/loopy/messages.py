@@ -1,137 +1,32 @@
-"""Loopy belief propagation on the factor graph: the baseline everybody knows.
+"""The compiled part of loopy propagation: the factor graph in flat arrays, messages by flooding and by residuals.
 
-Messages are logarithms, damped, sent by all factors at once (flooding) or first by the factor whose incoming messages
-changed most (residual belief propagation without lookahead: Sutton and McCallum, 2007). Evidence and states that some
-factor rules out are taken away first, so that no message has zeros. Nothing of the engine's other simplifications is
-used, and nothing of the package uses this: it is compiled when a bench asks for it.
+Messages are logarithms, up to a constant for each. Knows factors and variables by number, nothing of models.
 """
 
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.errors import InputError
-from ibia.flat import ends
-from ibia.model import Model, check_evidence
-from ibia.simplify.evidence import slice_evidence
-from ibia.simplify.support import prune_support
-from ibia.simplify.working import WorkingModel
+from ibia.compiled import entry, part
 
-__all__ = ["SCHEDULES", "LoopyResult", "loopy_marginals"]
+__all__ = ["FactorGraph", "Queue", "bethe", "flood", "follow"]
 
-# The package's own functions are made ahead, all at once (``compiled.py``); only who runs the bench needs these.
-_compile = numba.njit(cache=True, error_model="numpy", nogil=True)
+_compile = entry()
+_compile_part = part()
 
 Indices = NDArray[np.int64]
 Values = NDArray[np.float64]
 
-SCHEDULES = ("flooding", "residual")
-
 # Messages reach no further down than this (the logarithm of 1E-300), so that exponentials of possible states are
 # never zero.
 _LOWEST = -690.0
-# Factors wait in this many queues; each is for residuals twice as large as those of the one before.
-_QUEUES = 64
-# Table and message entries worked on between two looks at the clock.
-_ENTRIES_AT_ONCE = 2**21
 
 
-@dataclass(frozen=True)
-class LoopyResult:
-    """What loopy belief propagation found.
-
-    Attributes
-    ----------
-    marginals
-        One array per variable, in the order of the model; evidence variables included.
-    log_z
-        Natural logarithm of the Bethe approximation of the partition function.
-    converged
-        Whether no message would change by more than the tolerance.
-    sweeps
-        Updates of factors, over the number of factors.
-    messages
-        Messages sent from factors to variables.
-    """
-
-    marginals: tuple[Values, ...]
-    log_z: float
-    converged: bool
-    sweeps: int
-    messages: int
-
-
-def loopy_marginals(
-    model: Model,
-    evidence: Mapping[int, int] | None = None,
-    *,
-    damping: float = 0.5,
-    schedule: str = "residual",
-    tolerance: float = 1e-6,
-    sweeps: int = 1000,
-    deadline: float | None = None,
-) -> LoopyResult:
-    """Return the marginals and log Z of loopy belief propagation.
-
-    Raises ZeroProbabilityError where factors one by one rule out all states of a variable.
-
-    Parameters
-    ----------
-    model
-        The model.
-    evidence
-        Variable → observed state.
-    damping
-        Weight of the old message, from 0 up to (not including) 1: new = old^damping · computed^(1 − damping).
-    schedule
-        ``"flooding"`` or ``"residual"``.
-    tolerance
-        Messages that would change by less (logarithm of the ratio of two entries) count as converged.
-    sweeps
-        At most this many updates of each factor, on average.
-    deadline
-        When to stop, as `time.monotonic` counts.
-    """
-    _check_arguments(damping, schedule, tolerance, sweeps)
-    working = WorkingModel.of(model)
-    slice_evidence(working, check_evidence(model, dict(evidence or {})))
-    prune_support(working)
-    graph, log_constant = _factor_graph(working)
-    run = _Run(graph)
-    limit = math.inf if deadline is None else deadline
-    (run.flood if schedule == "flooding" else run.follow_residuals)(damping, tolerance, sweeps, limit)
-    log_z = working.log_constant + log_constant + _bethe(graph, run.messages, run.beliefs)
-    count = max(graph.starts.size - 1, 1)
-    return LoopyResult(
-        _whole_marginals(model, working, run.beliefs),
-        log_z,
-        run.converged,
-        -(-run.updates // count),
-        run.sent,
-    )
-
-
-def _check_arguments(damping: float, schedule: str, tolerance: float, sweeps: int) -> None:
-    if not 0.0 <= damping < 1.0:
-        raise InputError(f"damping is {damping}; expected at least 0 and less than 1.")
-    if schedule not in SCHEDULES:
-        raise InputError(f"There is no schedule {schedule!r}; expected {' or '.join(SCHEDULES)}.")
-    if not tolerance > 0.0:
-        raise InputError(f"tolerance is {tolerance}; expected more than 0.")
-    if sweeps < 1:
-        raise InputError(f"sweeps is {sweeps}; expected at least 1.")
-
-
-class _Graph(NamedTuple):
+class FactorGraph(NamedTuple):
     """The factor graph; an edge is a variable in the scope of a factor.
 
     Attributes
@@ -167,88 +62,7 @@ class _Graph(NamedTuple):
     local: Values
 
 
-def _factor_graph(working: WorkingModel) -> tuple[_Graph, float]:
-    """Return the factor graph, and the logarithm of the scales of its tables."""
-    alone = working.factors.lengths == 1
-    local = np.zeros(int(working.state_starts[-1]))
-    single = working.factors.chosen(alone)
-    for variable, table in zip(single.members.tolist(), single.tables, strict=True):
-        begin = int(working.state_starts[variable])
-        local[begin : begin + table.size] += np.log(table)
-    factors = working.factors.chosen(~alone)
-    largest = np.array([table.max() for table in factors.tables])
-    owners = np.arange(factors.origins.size).repeat(factors.lengths)
-    graph = _Graph(
-        factors.starts,
-        factors.members,
-        factors.offsets,
-        factors.values / largest.repeat(factors.sizes),
-        owners,
-        ends(working.sizes[factors.members]),
-        working.state_starts[factors.members],
-        working.state_starts,
-        ends(np.bincount(factors.members, minlength=working.sizes.size)),
-        owners[factors.members.argsort(kind="stable")],
-        local,
-    )
-    return graph, math.fsum(np.log(largest))
-
-
-class _Run:
-    """Messages on the way to a fixed point.
-
-    Attributes
-    ----------
-    messages, beliefs
-        Logarithms, by edges and by variables, up to a constant for each.
-    converged, updates, sent
-        Whether the fixed point is reached; updates of factors so far; messages sent by them.
-    """
-
-    def __init__(self, graph: _Graph) -> None:
-        self._graph = graph
-        self.messages = np.zeros(int(graph.places[-1]))
-        self.beliefs = graph.local.copy()
-        self.converged = graph.starts.size == 1
-        self.updates = 0
-        self.sent = 0
-
-    def flood(self, damping: float, tolerance: float, sweeps: int, deadline: float) -> None:
-        """Let all factors send at once, again and again."""
-        count = self._graph.starts.size - 1
-        while not self.converged and self.updates < sweeps * count and time.monotonic() < deadline:
-            largest = _flood(self._graph, self.messages, self.beliefs, damping)
-            self.converged = largest < tolerance
-            self.updates += count
-            self.sent += self._graph.members.size
-
-    def follow_residuals(self, damping: float, tolerance: float, sweeps: int, deadline: float) -> None:
-        """Let the factor send whose incoming messages changed most since it last did, again and again."""
-        count = self._graph.starts.size - 1
-        queue = _queue(count, tolerance)
-        entries = self._graph.values.size + self.messages.size
-        portion = max(1, _ENTRIES_AT_ONCE * count // max(entries, 1))
-        while not self.converged and self.updates < sweeps * count and time.monotonic() < deadline:
-            most = min(portion, sweeps * count - self.updates)
-            done, sent = _follow(self._graph, self.messages, self.beliefs, queue, damping, most)
-            self.converged = done < most
-            self.updates += done
-            self.sent += sent
-
-
-def _whole_marginals(model: Model, working: WorkingModel, beliefs: Values) -> tuple[Values, ...]:
-    """Return the marginals over all states of the model out of the logarithms over the possible ones."""
-    firsts = working.state_starts[:-1]
-    starts = model.layout.state_starts
-    flat = np.zeros(int(starts[-1]))
-    if firsts.size:
-        weights = np.exp(beliefs - np.maximum.reduceat(beliefs, firsts).repeat(working.sizes))
-        weights /= np.add.reduceat(weights, firsts).repeat(working.sizes)
-        flat[starts[:-1].repeat(working.sizes) + working.states] = weights
-    return tuple(flat[begin:end] for begin, end in pairwise(starts.tolist()))
-
-
-class _Queue(NamedTuple):
+class Queue(NamedTuple):
     """Factors by how much their incoming messages changed: a linked list for each power of two, first come first.
 
     Attributes
@@ -277,29 +91,11 @@ class _Queue(NamedTuple):
     counters: Indices
 
 
-def _queue(count: int, tolerance: float) -> _Queue:
-    """Return a queue in which each factor waits, one after the other, with a residual above all."""
-    numbers = np.arange(count)
-    firsts, lasts = np.full(_QUEUES, -1), np.full(_QUEUES, -1)
-    if count:
-        firsts[-1], lasts[-1] = 0, count - 1
-    return _Queue(
-        residuals=np.full(count, np.inf),
-        homes=np.full(count, _QUEUES - 1),
-        following=np.append(numbers[1:], -1)[:count],
-        preceding=numbers - 1,
-        firsts=firsts,
-        lasts=lasts,
-        limits=tolerance * np.exp2(np.arange(_QUEUES, dtype=np.float64)),
-        counters=np.array([_QUEUES - 1, 0]),
-    )
-
-
 # Compiled functions that are called for each factor take arrays, not tuples of arrays: taking those apart costs more
 # than a message.
 
 
-@_compile
+@_compile_part
 def _leave(
     factor: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
 ) -> None:
@@ -316,7 +112,7 @@ def _leave(
     homes[factor] = -1
 
 
-@_compile
+@_compile_part
 def _enter(
     factor: int, home: int, homes: Indices, following: Indices, preceding: Indices, firsts: Indices, lasts: Indices
 ) -> None:
@@ -330,7 +126,7 @@ def _enter(
     lasts[home] = factor
 
 
-@_compile
+@_compile_part
 def _list_of(residual: float, home: int, limits: Values) -> int:
     """Return the list that a residual belongs to, from a list that is not above it; −1 if none."""
     while home + 1 < limits.size and residual >= limits[home + 1]:
@@ -355,7 +151,7 @@ class _Room(NamedTuple):
     weights: Values
 
 
-@_compile
+@_compile_part
 def _room(starts: Indices, places: Indices, offsets: Indices) -> _Room:
     """Return room for the largest factor."""
     largest, longest = 1, 1
@@ -365,7 +161,7 @@ def _room(starts: Indices, places: Indices, offsets: Indices) -> _Room:
     return _Room(np.empty(longest), np.empty(longest), np.empty(largest), np.empty(largest))
 
 
-@_compile
+@_compile_part
 def _receive(
     begin: int, end: int, places: Indices, states: Indices, messages: Values, beliefs: Values, incoming: Values
 ) -> None:
@@ -380,7 +176,7 @@ def _receive(
             incoming[place - base] = math.exp(max(beliefs[shift + place] - messages[place] - highest, _LOWEST))
 
 
-@_compile
+@_compile_part
 def _sum_last(
     source: Values, first: int, rows: int, incoming: Values, own: int, size: int, sums: Values, target: int
 ) -> None:
@@ -392,7 +188,7 @@ def _sum_last(
         sums[target + row] = total
 
 
-@_compile
+@_compile_part
 def _sum_first(source: Values, first: int, rows: int, weights: Values, own: int, size: int, computed: Values) -> None:
     """Sum all but the last variable of a table out, weighed with their messages; take the logarithms of the result."""
     for number in range(own, own + size):
@@ -409,7 +205,7 @@ def _sum_first(source: Values, first: int, rows: int, weights: Values, own: int,
         computed[number] = max(math.log(ratio), _LOWEST) if ratio > 0.0 else _LOWEST
 
 
-@_compile
+@_compile_part
 def _compute(
     begin: int,
     end: int,
@@ -454,7 +250,7 @@ def _compute(
     _sum_first(values, first, rows, weights, own, size, computed)
 
 
-@_compile
+@_compile_part
 def _add_up(messages: Values, beliefs: Values, local: Values, places: Indices, states: Indices) -> None:
     """Add up the messages to each variable."""
     for state in range(local.size):
@@ -465,7 +261,7 @@ def _add_up(messages: Values, beliefs: Values, local: Values, places: Indices, s
             beliefs[shift + place] += messages[place]
 
 
-@_compile
+@_compile_part
 def _residual(begin: int, end: int, base: int, messages: Values, computed: Values) -> float:
     """Return how much a computed message differs from the one sent: the logarithm of the ratio of two ratios."""
     highest, lowest = -np.inf, np.inf
@@ -476,7 +272,7 @@ def _residual(begin: int, end: int, base: int, messages: Values, computed: Value
 
 
 @_compile
-def _flood(graph: _Graph, messages: Values, beliefs: Values, damping: float) -> float:
+def flood(graph: FactorGraph, messages: Values, beliefs: Values, damping: float) -> float:
     """Send all messages once and return the largest residual."""
     starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
     incoming, computed, sums, weights = _room(starts, places, offsets)
@@ -497,8 +293,8 @@ def _flood(graph: _Graph, messages: Values, beliefs: Values, damping: float) -> 
 
 
 @_compile
-def _follow(
-    graph: _Graph, messages: Values, beliefs: Values, queue: _Queue, damping: float, most: int
+def follow(
+    graph: FactorGraph, messages: Values, beliefs: Values, queue: Queue, damping: float, most: int
 ) -> tuple[int, int]:
     """Update the factor of the largest residual, `most` times or until none waits; return updates and messages sent."""
     starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
@@ -551,7 +347,7 @@ def _follow(
 
 
 @_compile
-def _bethe(graph: _Graph, messages: Values, beliefs: Values) -> float:
+def bethe(graph: FactorGraph, messages: Values, beliefs: Values) -> float:
     """Return log Z out of messages: that of each factor and, counted once over all factors, of each variable."""
     starts, holding, offsets = graph.state_starts, graph.holding, graph.offsets
     log_z = 0.0
@@ -568,8 +364,8 @@ def _bethe(graph: _Graph, messages: Values, beliefs: Values) -> float:
     return log_z
 
 
-@_compile
-def _log_total(graph: _Graph, factor: int, messages: Values, beliefs: Values) -> float:
+@_compile_part
+def _log_total(graph: FactorGraph, factor: int, messages: Values, beliefs: Values) -> float:
     """Return the logarithm of the sum of a table weighed with the messages from its variables."""
     starts, offsets, values, places, states = graph.starts, graph.offsets, graph.values, graph.places, graph.states
     highest, total = -np.inf, 0.0
