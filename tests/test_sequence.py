@@ -24,6 +24,7 @@ from brute_force import (
 from ibia.backward.posterior import last_informed_step
 from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest, check_reduction
+from ibia.forest.forest import Forest
 from ibia.model import Model, Variable
 from ibia.prepare import Problem, prepare
 from ibia.sequence import Settings, Step, _extra_reduction, forward, potentials_of
@@ -292,7 +293,7 @@ def test_more_is_reduced_where_a_sequence_would_become_long() -> None:
     settings = Settings(bound=8.0, reduce=1.0)
 
     def steps(*added: int) -> list[Step]:
-        return [Step(None, {}, 0.0, number, 8.0) for number in added]
+        return [Step(Forest(), {}, 0.0, number, 8.0) for number in added]
 
     # At ten factors a step, 500 take 50 steps more, 5000 take 500.
     assert _extra_reduction(steps(*[10] * 8), 500, 0.0, settings) == 0.0
@@ -304,6 +305,12 @@ def test_more_is_reduced_where_a_sequence_would_become_long() -> None:
     assert _extra_reduction(steps(1000, *[1] * 8), 500, 0.0, settings) == 1.0, "the last steps count"
     assert _extra_reduction(steps(1, 1, 1), 5000, 0.0, settings) == 0.0, "three steps tell little"
     assert _extra_reduction(steps(*[1] * 8), 5000, 0.0, Settings(bound=2.0, reduce=2.0)) == 0.0
+    few, many, hurry = steps(100, 100), steps(100, 100), Settings(bound=8.0, hurry=True)
+    for step in many:
+        step.forest.scopes = dict.fromkeys(range(16_000), (0,))
+    assert _extra_reduction(few, 3000, 0.0, hurry) == 0.0
+    assert _extra_reduction(many, 3000, 0.0, settings) == 0.0
+    assert _extra_reduction(many, 3000, 0.0, hurry) == 1.0, "30 steps of so many cliques would take long"
 
 
 def test_a_dense_model_needs_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -391,7 +391,7 @@ class Run:
         self.bound = bound
         self._prepared = prepared
         self._control = prepared.control
-        self._settings = choices.settings(bound)
+        self._settings = replace(choices.settings(bound), hurry=quick)
         self._order, self._sweeps, self._threshold = choices.order, choices.sweeps, choices.threshold
         if quick:
             self._order, self._sweeps = _QUICK_ORDER if choices.order == "auto" else choices.order, 1

@@ -38,6 +38,8 @@ _LOOKS = 32
 # Where a sequence would become longer than this at the pace of the last few steps, more is reduced after each: a step
 # takes the fewer factors, the fuller the cliques are that it starts with.
 _MOST_STEPS, _LAST_STEPS = 64, 8
+# With more cliques than this a step takes long: who is in a hurry then has fewer of them, down to this part.
+_MOST_CLIQUES, _LEAST_PART = 4000, 0.25
 # What holds a variable that is in no clique yet.
 _NOWHERE = {-1}
 
@@ -59,6 +61,8 @@ class Settings:
         Further triangulations with random ties when a batch of factors does not fit at first.
     effort
         A step is complete when looking for factors that fit has cost so many times what its tables cost.
+    hurry
+        Whether to have fewer steps where there are very many cliques.
     far_apart
         Whether numbers are so far apart that ordinary products have vanished: then logarithms are used (slow).
     check
@@ -70,6 +74,7 @@ class Settings:
     loss: str = "kl"
     restarts: int = 3
     effort: float = 6.0
+    hurry: bool = False
     far_apart: bool = False
     check: bool = False
 
@@ -336,16 +341,20 @@ def _extra_reduction(steps: list[Step], remaining: int, extra: float, settings: 
     extra
         What was returned after the step before.
     """
-    last = steps[-_LAST_STEPS:]
-    if len(last) < _LAST_STEPS:
+    most, few = _MOST_STEPS, _LAST_STEPS
+    if settings.hurry:
+        part = max(_MOST_CLIQUES / max(len(steps[-1].forest.scopes), _MOST_CLIQUES), _LEAST_PART)
+        most, few = round(part * most), round(part * few)
+    last = steps[-few:]
+    if len(last) < few:
         # The pace of a few steps tells little.
         return extra
     further = remaining * len(last) / sum(step.added for step in last)
-    if len(steps) + further > _MOST_STEPS:
+    if len(steps) + further > most:
         # At least half of the bound is left.
         return max(min(extra + 1.0, 0.5 * settings.bound - (settings.reduce or 0.0)), 0.0)
     # With a bit less of room, steps take about half as many factors.
-    return max(extra - 1.0, 0.0) if len(steps) + 2.0 * further < _MOST_STEPS else extra
+    return max(extra - 1.0, 0.0) if len(steps) + 2.0 * further < most else extra
 
 
 def _approximate(
