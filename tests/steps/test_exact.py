@@ -7,7 +7,7 @@ import pytest
 
 from brute_force import BUILDERS, recalibrate
 from ibia.forest.checks import check_forest
-from ibia.steps.exact import marginalise_exactly, replay
+from ibia.steps.exact import marginalise_exactly
 from ibia.tables import Table
 
 
@@ -91,19 +91,17 @@ def test_restore_passes_new_information_to_every_clique(kind, seed, problem_of, 
 
 @pytest.mark.parametrize("kind", BUILDERS)
 @pytest.mark.parametrize("seed", range(3))
-def test_replay_repeats_the_operations_bit_for_bit(kind, seed, problem_of, first_forest) -> None:
+def test_tables_can_be_dropped_and_made_again_bit_for_bit(kind, seed, problem_of, first_forest) -> None:
     space, forest, interface, bound = cases(problem_of, first_forest, kind, seed, 5.0)
     core = marginalise_exactly(forest, interface, bound - 1.0, space)
-    again = replay(core, forest)
-    assert again.forest.scopes == core.forest.scopes
-    assert again.forest.neighbours == core.forest.neighbours
-    assert again.full.keys() == core.full.keys()
-    for clique, table in core.forest.beliefs.items():
-        assert (again.forest.beliefs[clique].values == table.values).all()
-    for key, table in core.forest.sepsets.items():
-        assert (again.forest.sepsets[key].values == table.values).all()
-    for clique, table in core.full.items():
-        assert (again.full[clique].values == table.values).all()
+    before = [dict(tables) for tables in (core.forest.beliefs, core.forest.sepsets, core.full)]
+    core.clear_tables()
+    core.fill(forest)
+    for tables, again in zip(before, (core.forest.beliefs, core.forest.sepsets, core.full), strict=True):
+        assert again.keys() == tables.keys()
+        for key, table in tables.items():
+            assert again[key].scope == table.scope
+            assert (again[key].values == table.values).all()
 
 
 def test_origins_name_cliques_of_the_original_forest(problem_of, first_forest) -> None:
