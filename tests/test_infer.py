@@ -331,7 +331,7 @@ def without_backward_pass(model: Model, evidence: dict[int, int], bound: float) 
         problem = prepare(component, simplified)
         posterior = Posterior()
         for step in reversed(forward(problem, problem.order("elimination"), Settings(bound=bound))):
-            posterior.read(step.forest.beliefs)
+            posterior.read(step.forest.beliefs, problem.space.control)
         for number, values in posterior.marginals.items():
             variable = problem.variables[number]
             marginals[variable] = np.zeros(model.cardinalities[variable])

@@ -16,7 +16,7 @@ from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest
 from ibia.prepare import Problem
 from ibia.steps.build import Growth, Refusals, grow
-from ibia.steps.exact import Core, marginalise_exactly, replay
+from ibia.steps.exact import Core, marginalise_exactly
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
 from ibia.steps.reduced import ReducedTrees, message_number
@@ -202,7 +202,7 @@ class Step:
         potentials = potentials_of(self.contents, factors, self.before)
         self.log_z = calibrate(self.forest, space, potentials, far_apart=self.far_apart).log_z
         if self.core is not None:
-            self.core = replay(self.core, self.forest)
+            self.core.fill(self.forest)
 
     @property
     def loss(self) -> float:

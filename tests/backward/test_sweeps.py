@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from brute_force import deterministic, largest_error, random_evidence, solve
-from ibia import pipeline
+from ibia import examples, pipeline
+from ibia.backward import posterior, sweeps
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
+from ibia.forest import branches
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.model import Model
-from ibia.tables import Space, Table
+from ibia.tables import Space, Table, threads
 
 # How models are approximated is looked at here: in slices the small ones would come out exact (test_slices.py).
 infer = partial(pipeline.infer, slices="never")
@@ -93,3 +95,33 @@ def test_once_there_is_an_answer_contradictions_end_the_sweeps() -> None:
     sweeper.best = Posterior()
     with pytest.raises(ZeroMassError):
         sweeper._tilt_or_doubt(core, backward)
+
+
+def test_all_that_is_done_side_by_side_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As if even the smallest tables were large.
+    for module, names in ((threads, ("WORTH_SHARING", "_WORTH_WAKING")), (branches, ("WORTH_SHARING", "_LARGE"))):
+        for name in names:
+            monkeypatch.setattr(module, name, 1)
+    shared: set[str] = set()
+
+    def note(name: str, module: ModuleType, function: str) -> None:
+        run = getattr(module, function)
+
+        def noting(*arguments):
+            # Functions to call come first, or one function and what to call it with.
+            if max(len(part) for part in arguments if isinstance(part, list)) > 1:
+                shared.add(name)
+            return run(*arguments)
+
+        monkeypatch.setattr(module, function, noting)
+
+    note("joint queries", sweeps, "run_each")
+    note("marginals", posterior, "run_each")
+    note("branches", branches, "run_parts")
+    model = examples.grid(9, 9, seed=3)
+    answers = [infer(model, bound=5, order="elimination", threads=count) for count in (1, 2, 3)]
+    assert shared == {"joint queries", "marginals", "branches"}
+    assert not answers[0].exact
+    for answer in answers[1:]:
+        assert np.concatenate(answer.marginals).tobytes() == np.concatenate(answers[0].marginals).tobytes()
+        assert answer.log_z == answers[0].log_z

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from brute_force import BUILDERS, recalibrate
+from ibia.control import Control
+from ibia.forest import branches
+from ibia.forest.calibrate import calibrate
 from ibia.forest.checks import check_forest
-from ibia.steps.exact import marginalise_exactly, replay
-from ibia.tables import Table
+from ibia.forest.forest import Forest
+from ibia.steps.exact import marginalise_exactly
+from ibia.tables import Space, Table
 
 
 def cases(problem_of, first_forest, kind: str, seed: int, bound: float):
@@ -91,19 +95,17 @@ def test_restore_passes_new_information_to_every_clique(kind, seed, problem_of, 
 
 @pytest.mark.parametrize("kind", BUILDERS)
 @pytest.mark.parametrize("seed", range(3))
-def test_replay_repeats_the_operations_bit_for_bit(kind, seed, problem_of, first_forest) -> None:
+def test_tables_can_be_dropped_and_made_again_bit_for_bit(kind, seed, problem_of, first_forest) -> None:
     space, forest, interface, bound = cases(problem_of, first_forest, kind, seed, 5.0)
     core = marginalise_exactly(forest, interface, bound - 1.0, space)
-    again = replay(core, forest)
-    assert again.forest.scopes == core.forest.scopes
-    assert again.forest.neighbours == core.forest.neighbours
-    assert again.full.keys() == core.full.keys()
-    for clique, table in core.forest.beliefs.items():
-        assert (again.forest.beliefs[clique].values == table.values).all()
-    for key, table in core.forest.sepsets.items():
-        assert (again.forest.sepsets[key].values == table.values).all()
-    for clique, table in core.full.items():
-        assert (again.full[clique].values == table.values).all()
+    before = [dict(tables) for tables in (core.forest.beliefs, core.forest.sepsets, core.full)]
+    core.clear_tables()
+    core.fill(forest)
+    for tables, again in zip(before, (core.forest.beliefs, core.forest.sepsets, core.full), strict=True):
+        assert again.keys() == tables.keys()
+        for key, table in tables.items():
+            assert again[key].scope == table.scope
+            assert (again[key].values == table.values).all()
 
 
 def test_origins_name_cliques_of_the_original_forest(problem_of, first_forest) -> None:
@@ -116,3 +118,71 @@ def test_origins_name_cliques_of_the_original_forest(problem_of, first_forest) -
             assert set(origins) <= set(forest.scopes)
             # What a collapsed clique holds, its parts held before.
             assert set(scope) <= {variable for part in origins for variable in forest.scopes[part]}
+
+
+def pairs_of_cliques(count: int, bits: int, shared: int, control: Control) -> tuple[Space, Forest, set[int]]:
+    """Return trees of two cliques, calibrated, and an interface that neither clique shares with the other."""
+    generator = np.random.default_rng(0)
+    own = bits - shared
+    width = 2 * own + shared
+    space = Space((2,) * (count * width), control)
+    forest = Forest()
+    potentials = {}
+    interface = set()
+    for pair in range(count):
+        first = pair * width
+        middle = tuple(range(first + own, first + bits))
+        forest.add_clique(2 * pair, tuple(range(first, first + bits)))
+        forest.add_clique(2 * pair + 1, tuple(range(first + own, first + width)))
+        forest.connect(2 * pair, 2 * pair + 1, middle)
+        for clique in (2 * pair, 2 * pair + 1):
+            scope = forest.scopes[clique]
+            potentials[clique] = [
+                Table(space, scope[start : start + 5], generator.random(32) + 0.1) for start in range(bits - 4)
+            ]
+        interface |= {first, first + 1, first + width - 1}
+    calibrate(forest, space, potentials)
+    return space, forest, interface
+
+
+def test_large_cores_have_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    side_by_side: list[int] = []
+    run_parts = branches.run_parts
+
+    def noting(functions, entries, control):
+        side_by_side.append(len(functions))
+        return run_parts(functions, entries, control)
+
+    found = []
+    for threads in (1, 2, 3):
+        space, forest, interface = pairs_of_cliques(20, 17, 9, Control(threads=threads))
+        with monkeypatch.context() as patched:
+            patched.setattr(branches, "run_parts", noting)
+            core = marginalise_exactly(forest, interface, 12.0, space)
+            posterior = {
+                clique: Table(space, belief.scope, belief.values[::-1].copy())
+                for clique, belief in core.forest.beliefs.items()
+            }
+            restored = core.restore(posterior, set(forest.scopes))
+        assert all(operation.parts for operation in core.operations[40::2]), "all pairs are collapsed"
+        tables = [*core.forest.beliefs.items(), *sorted(core.full.items()), *restored.items()]
+        found.append([(clique, table.scope, table.values.tobytes()) for clique, table in tables])
+    assert len(side_by_side) == 6
+    assert min(side_by_side) > 1
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_nobody_reads_is_not_computed() -> None:
+    # The first clique is absorbed as soon as it is summed.
+    space = Space((2,) * 4)
+    forest = Forest()
+    forest.add_clique(0, (0, 1, 2))
+    forest.add_clique(1, (1, 2, 3))
+    forest.connect(0, 1, (1, 2))
+    calibrate(forest, space, {0: [Table(space, (0, 1), np.arange(1.0, 5.0))], 1: [space.ones((2, 3))]})
+    core = marginalise_exactly(forest, {1, 2, 3}, 3.0, space)
+    assert list(core.forest.scopes.values()) == [(1, 2, 3)]
+    assert core.operations == []
+    restored = core.restore(dict(core.forest.beliefs), {0, 1})
+    for clique, table in restored.items():
+        np.testing.assert_allclose(table.values, forest.beliefs[clique].values, rtol=1e-12)

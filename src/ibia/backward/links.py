@@ -81,13 +81,13 @@ def update_by_links(
         unchecked_loss=math.fsum(step.loss for step in steps[informed:]),
     )
     following = steps[-1].forest
-    result.read(following.beliefs)
+    result.read(following.beliefs, problem.space.control)
     for number in range(len(steps) - 2, -1, -1):
         step = steps[number]
         step.ensure(problem.factors, problem.space)
         informs = number < informed
         following = _update(step, steps[number + 1], following, threshold, result) if informs else step.forest
-        result.read(following.beliefs)
+        result.read(following.beliefs, problem.space.control)
         steps[number + 1].release()
     if len(steps) > 1:
         result.doubt_numbers(problem, steps)

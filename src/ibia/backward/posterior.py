@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.prepare import Problem
 from ibia.sequence import Step
 from ibia.tables import Table
+from ibia.tables.threads import run_each
 
 __all__ = ["Posterior", "last_informed_step"]
 
@@ -41,7 +43,7 @@ class Posterior:
     unchecked_loss: float = 0.0
     disagreement: dict[int, float] = field(default_factory=dict)
 
-    def read(self, beliefs: dict[int, Table]) -> None:
+    def read(self, beliefs: dict[int, Table], control: Control) -> None:
         """Take the marginals of variables not seen yet from the smallest clique that holds them."""
         smallest: dict[int, int] = {}
         for clique, table in beliefs.items():
@@ -53,10 +55,14 @@ class Posterior:
         chosen: dict[int, list[int]] = {}
         for variable, clique in smallest.items():
             chosen.setdefault(clique, []).append(variable)
-        for clique, variables in chosen.items():
-            for variable, table in zip(
-                variables, beliefs[clique].marginals([(variable,) for variable in variables]), strict=True
-            ):
+
+        def marginals_of(clique: int) -> list[Table]:
+            return beliefs[clique].marginals([(variable,) for variable in chosen[clique]])
+
+        entries = sum(beliefs[clique].values.size for clique in chosen)
+        found = run_each(marginals_of, list(chosen), entries, control)
+        for variables, tables in zip(chosen.values(), found, strict=True):
+            for variable, table in zip(variables, tables, strict=True):
                 table.normalise_in()
                 self.marginals[variable] = table.values
 

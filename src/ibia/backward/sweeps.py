@@ -18,6 +18,7 @@ from ibia.forest.joint import Queried
 from ibia.prepare import Problem
 from ibia.sequence import Messages, Step, keep_within, message_number
 from ibia.tables import Scope, Space, Table
+from ibia.tables.threads import run_each
 
 __all__ = ["Sweeper"]
 
@@ -102,7 +103,7 @@ class Sweeper:
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
         posterior = self._tables_of(last).forest.beliefs
-        result.read(posterior)
+        result.read(posterior, self.problem.space.control)
         for number in range(last - 1, -1, -1):
             step = self._tables_of(number)
             if number >= self._informed:
@@ -112,7 +113,7 @@ class Sweeper:
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
                 log_z.append(step.log_z + log_mass)
-            result.read(posterior)
+            result.read(posterior, self.problem.space.control)
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
         self.steps[0].release()
@@ -210,20 +211,25 @@ class Sweeper:
         assert reduction is not None
         here = Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
         there = Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
-        answers: dict[int, Table] = {}
+        control = self.problem.space.control
+        asked = {
+            clique: scope
+            for clique, scope in core.forest.scopes.items()
+            if clique not in reduction.lossy and not (reduction.lossy and scope == reduction.scopes[clique])
+        }
+
+        def ask(scope: Scope) -> Table | None:
+            control.check()
+            return _posterior_of(scope, here, there)
+
+        entries = sum(map(self.problem.space.size, asked.values()))
+        answers = dict(zip(asked, run_each(ask, list(asked.values()), entries, control), strict=True))
         pairs = _MOST_PAIRS
-        for clique, scope in core.forest.scopes.items():
-            unchanged = scope == reduction.scopes[clique]
-            if clique in reduction.lossy or (unchanged and reduction.lossy):
-                continue
-            self.problem.space.control.check()
-            answer = _posterior_of(scope, here, there)
+        for clique, answer in answers.items():
             if answer is None:
-                removed = set(scope).difference(reduction.scopes[clique])
+                removed = set(asked[clique]).difference(reduction.scopes[clique])
                 pairs -= _compare(beliefs[clique], removed, there, result, pairs)
-            else:
-                answers[clique] = answer
-        beliefs.update(answers)
+        beliefs.update({clique: answer for clique, answer in answers.items() if answer is not None})
 
     def _sweep_forward(self) -> None:
         messages: Messages | None = None

@@ -5,16 +5,21 @@ All of it follows from sizes alone, whoever does the work afterwards: so do the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.forest.forest import Forest
 from ibia.tables import Space
-from ibia.tables.threads import WORTH_SHARING
+from ibia.tables.threads import WORTH_SHARING, run_parts
 
-__all__ = ["cut_branches", "walk_trees"]
+__all__ = ["Branches", "cut_branches", "walk_trees"]
+
+Outcome = TypeVar("Outcome")
 
 Integers = NDArray[np.int64]
 Walk = list[tuple[int, int]]
@@ -93,3 +98,35 @@ def cut_branches(parents: Integers, sizes: NDArray[np.float64]) -> tuple[list[In
         task_of[clique] = task_of[parents[clique]]
     tasks = [np.flatnonzero(task_of == task) for task in range(_TASKS)]
     return [task for task in tasks if task.size], np.flatnonzero(task_of < 0)
+
+
+class Branches(NamedTuple):
+    """Pieces of work that form trees, cut into what can be done side by side and the rest.
+
+    Attributes
+    ----------
+    tasks, trunk
+        See `cut_branches`.
+    entries
+        Of all tasks.
+    """
+
+    tasks: list[Integers]
+    trunk: Integers
+    entries: int
+
+    @classmethod
+    def cut(cls, parents: Integers, sizes: NDArray[np.float64]) -> Branches:
+        """Cut trees, given for each piece the one that it hangs on (one before it; −1: none) and its entries."""
+        tasks, trunk = cut_branches(parents, sizes)
+        return cls(tasks, trunk, int(sum(sizes[task].sum() for task in tasks)))
+
+    def inwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
+        """Have all pieces done, each after those that hang on it; return what the calls returned."""
+        outcomes = run_parts([partial(work, task[::-1]) for task in self.tasks], self.entries, control)
+        return [*outcomes, work(self.trunk[::-1])]
+
+    def outwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
+        """Have all pieces done, each after the one that it hangs on; return what the calls returned."""
+        outcome = work(self.trunk)
+        return [outcome, *run_parts([partial(work, task) for task in self.tasks], self.entries, control)]

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.flat import ends, flat
-from ibia.forest.branches import cut_branches, walk_trees
+from ibia.forest.branches import Branches, walk_trees
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.forest.layout import Trees, assign_readings
 from ibia.forest.logarithms import propagate_logarithms
@@ -25,7 +25,6 @@ from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, 
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
-from ibia.tables.threads import run_parts
 
 __all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]
 
@@ -285,13 +284,9 @@ class _Layout:
         if self._arena is None:
             self._allocate()
         self.plan.scales.fill(1.0)
-        branches, trunk = self._branches
-        log_scales = [
-            *self._side_by_side(COLLECT, [branch[::-1] for branch in branches]),
-            self._pass(COLLECT, trunk[::-1]),
-            self._pass(DISTRIBUTE, trunk),
-            *self._side_by_side(DISTRIBUTE, branches),
-        ]
+        control = self.space.control
+        log_scales = self._branches.inwards(partial(self._pass, COLLECT), control)
+        log_scales += self._branches.outwards(partial(self._pass, DISTRIBUTE), control)
         return math.fsum(log_scales)
 
     @cached_property
@@ -301,14 +296,9 @@ class _Layout:
         return np.multiply.reduceat(self.plan.cardinalities[trees.scopes], trees.scope_starts[:-1], dtype=float)
 
     @cached_property
-    def _branches(self) -> tuple[list[Integers], Integers]:
+    def _branches(self) -> Branches:
         """Cliques that can be worked on side by side, and the others."""
-        return cut_branches(self.trees.parents, self._clique_sizes)
-
-    def _side_by_side(self, phase: int, branches: Sequence[Integers]) -> list[float]:
-        """Work through branches that do not depend on each other; return the logarithms of the scales taken out."""
-        entries = int(sum(self._clique_sizes[branch].sum() for branch in branches))
-        return run_parts([partial(self._pass, phase, branch) for branch in branches], entries, self.space.control)
+        return Branches.cut(self.trees.parents, self._clique_sizes)
 
     def run_logarithms(self) -> float:
         """Do the same with logarithms: slowly, but no number vanishes."""

@@ -1,25 +1,33 @@
 """Exact marginalisation: shrink a calibrated forest to its interface without changing the joint distribution.
 
 Three operations: a non-interface variable held by one clique is summed out; a clique inside a neighbour is absorbed by
-it; cliques that share a non-interface variable are collapsed when their union without it fits. What is removed is
-noted, so that `Core.restore` can later give every clique of the forest its posterior.
+it; cliques that share a non-interface variable are collapsed when their union without it fits. Scopes alone decide
+which: `Core.fill` makes the tables afterwards, for any beliefs of the forest, and `Core.restore` gives every clique of
+the forest its posterior.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
-from ibia.forest.forest import Forest, edge
+import numpy as np
+from numpy.typing import NDArray
+
+from ibia.forest.branches import Branches
+from ibia.forest.forest import Edge, Forest, edge
 from ibia.tables import Scope, Space, Table
 
 __all__ = ["Core", "marginalise_exactly"]
 
+Integers = NDArray[np.int64]
+
 _EPSILON = 1e-9
 
 
-@dataclass(frozen=True)
-class _Detached:
+class _Detached(NamedTuple):
     """A clique that left the core: it hangs on `parent`, which holds all of `scope`, the rest of it at that time."""
 
     clique: int
@@ -27,13 +35,28 @@ class _Detached:
     scope: Scope
 
 
-@dataclass
-class _Collapse:
-    """Cliques multiplied into one, over the edges between them."""
+class _Operation(NamedTuple):
+    """A table of the core that is made of others.
+
+    Attributes
+    ----------
+    clique
+        Whose table it is from then on.
+    scope
+        Of the table.
+    parts
+        The cliques whose tables are multiplied; none: its own table is summed.
+    inner
+        The edges between the parts, each by its name in the original forest: what is divided by their sepsets.
+    entries
+        Of the largest table that is met.
+    """
 
     clique: int
+    scope: Scope
     parts: tuple[int, ...]
-    inner: tuple[tuple[int, int], ...]
+    inner: tuple[Edge, ...]
+    entries: int
 
 
 @dataclass
@@ -44,24 +67,62 @@ class Core:
     ----------
     forest
         The reduced cliques with their beliefs: marginals of the forest it came from.
+    origin
+        Clique of the core → the cliques of the original forest that were collapsed to form it (itself, if none).
     full
         Clique → belief over all the variables it ever had (cliques of the original forest and collapsed ones).
     detached
         Cliques that are gone, in the order in which they went.
-    origin
-        Clique of the core → the cliques of the original forest that were collapsed to form it (itself, if none).
+    operations
+        How the tables of the core are made, in that order.
+    sources
+        Edge of the core → the edge of the original forest that its sepset is from.
     """
 
     forest: Forest
-    full: dict[int, Table]
+    space: Space
+    origin: dict[int, tuple[int, ...]]
+    full: dict[int, Table] = field(default_factory=dict)
     detached: list[_Detached] = field(default_factory=list)
-    operations: list[_Detached | _Collapse | tuple[int, Scope]] = field(default_factory=list)
-    origin: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    operations: list[_Operation] = field(default_factory=list)
+    sources: dict[Edge, Edge] = field(default_factory=dict)
 
     def clear_tables(self) -> None:
-        """Drop all beliefs; what remains is enough for `replay`."""
+        """Drop all beliefs; `fill` makes them again."""
         self.full = {}
         self.forest.clear_tables()
+
+    def fill(self, forest: Forest) -> None:
+        """Make all tables from those of the forest that the core came from."""
+        beliefs = dict(forest.beliefs)
+        full = self.full = dict(forest.beliefs)
+        last = len(self.operations) - 1
+
+        def make(pieces: Integers) -> None:
+            for piece in pieces.tolist():
+                clique, scope, parts, inner, _ = self.operations[last - piece]
+                if parts:
+                    tables = [beliefs.pop(part) for part in parts]
+                    full[clique] = _collapsed(tables, [forest.sepsets[key] for key in inner], scope)
+                    beliefs[clique] = full[clique]
+                else:
+                    beliefs[clique] = beliefs[clique].marginal(scope)
+
+        self._making.inwards(make, self.space.control)
+        self.forest.beliefs = {clique: beliefs[clique] for clique in self.forest.scopes}
+        self.forest.sepsets = {key: forest.sepsets[source] for key, source in self.sources.items()}
+
+    @cached_property
+    def _making(self) -> Branches:
+        """The operations, the last one first: each hangs on the one that needs its table."""
+        count = len(self.operations)
+        parents, entries = np.empty(count, np.int64), np.empty(count)
+        needed_by: dict[int, int] = {}
+        for piece, operation in enumerate(reversed(self.operations)):
+            parents[piece] = needed_by.get(operation.clique, -1)
+            entries[piece] = operation.entries
+            needed_by.update(dict.fromkeys(operation.parts or (operation.clique,), piece))
+        return Branches.cut(parents, entries)
 
     def restore(self, posterior: dict[int, Table], keep: set[int]) -> dict[int, Table]:
         """Return the posterior of every clique of the original forest from those of the core's cliques.
@@ -69,19 +130,49 @@ class Core:
         Exact: given what a clique shares with its parent, the rest of it is independent of all else, so
         Q(clique) = P(clique) · Q(shared) / P(shared).
         """
+        cliques = [*self.forest.scopes, *(gone.clique for gone in reversed(self.detached))]
         restored: dict[int, Table] = {}
-        for clique, belief in posterior.items():
-            restored[clique] = _extend(self.full[clique], belief)
+
+        def extend(pieces: Integers) -> None:
+            for piece in pieces.tolist():
+                clique = cliques[piece]
+                full = self.full[clique]
+                if piece < len(posterior):
+                    restored[clique] = _extended(full, posterior[clique])
+                else:
+                    _, parent, scope = self.detached[len(cliques) - 1 - piece]
+                    restored[clique] = _extended(full, restored[parent].over(scope)) if parent >= 0 else full
+
+        self._restoring.outwards(extend, self.space.control)
+        # In the order of the pieces, whoever was faster.
+        order = [*posterior, *cliques[len(posterior) :]]
+        return {clique: restored[clique] for clique in order if clique in keep}
+
+    @cached_property
+    def _restoring(self) -> Branches:
+        """The cliques of the core, and those that are gone, the last one first: each hangs on its parent."""
+        place = {clique: piece for piece, clique in enumerate(self.forest.scopes)}
+        parents = [-1] * len(place)
         for gone in reversed(self.detached):
-            parent = restored.get(gone.parent)
-            if parent is None or not gone.scope:
-                restored[gone.clique] = self.full[gone.clique]
-            else:
-                restored[gone.clique] = _extend(self.full[gone.clique], parent.over(gone.scope))
-        return {clique: table for clique, table in restored.items() if clique in keep}
+            parents.append(place.get(gone.parent, -1))
+            place[gone.clique] = len(place)
+        entries = [self.full[clique].values.size for clique in place]
+        return Branches.cut(np.array(parents, np.int64), np.array(entries, float))
 
 
-def _extend(full: Table, shared: Table) -> Table:
+def _collapsed(tables: list[Table], sepsets: list[Table], scope: Scope) -> Table:
+    """Return the product of the beliefs of neighbouring cliques over those of the sepsets between them."""
+    tables.sort(key=lambda table: -len(table.scope))
+    belief = tables[0].extended(scope)
+    for table in tables[1:]:
+        belief.multiply_in(table)
+    for sepset in sepsets:
+        belief.multiply_in(sepset.reciprocal())
+    belief.normalise_in()
+    return belief
+
+
+def _extended(full: Table, shared: Table) -> Table:
     if full.scope == shared.scope:
         return shared
     result = full.times(shared.copy().divide_in(full.marginal(shared.scope)))
@@ -99,82 +190,41 @@ def marginalise_exactly(forest: Forest, interface: set[int], limit: float, space
     limit
         Bits a collapsed clique may have after its variable is summed out.
     """
-    core = Core(forest.share_tables(), dict(forest.beliefs))
-    core.origin = {clique: (clique,) for clique in forest.scopes}
-    reducer = _Reducer(core, interface, space)
+    reducer = _Reducer(forest, interface, space)
     reducer.sum_out_all()
     reducer.collapse_all(limit)
+    core = reducer.core()
+    core.fill(forest)
     return core
 
 
-def replay(core: Core, forest: Forest) -> Core:
-    """Repeat the operations that made `core` on the same forest with other beliefs."""
-    again = Core(forest.share_tables(), dict(forest.beliefs), core.detached, core.operations, core.origin)
-    for operation in core.operations:
-        if isinstance(operation, _Detached):
-            _detach(again.forest, operation)
-        elif isinstance(operation, _Collapse):
-            _collapse(again, operation)
-        else:
-            clique, scope = operation
-            _shrink(again.forest, clique, scope)
-    return again
-
-
-def _shrink(forest: Forest, clique: int, scope: Scope) -> None:
-    forest.beliefs[clique] = forest.beliefs[clique].marginal(scope)
-    forest.scopes[clique] = scope
-
-
-def _detach(forest: Forest, gone: _Detached) -> None:
-    """Take a clique out; its other neighbours move to its parent."""
-    moved = [
-        (neighbour, sepset, forest.sepsets[edge(gone.clique, neighbour)])
-        for neighbour, sepset in forest.neighbours[gone.clique].items()
-        if neighbour != gone.parent
-    ]
-    forest.remove_clique(gone.clique)
-    for neighbour, sepset, table in moved:
-        forest.connect(gone.parent, neighbour, sepset)
-        forest.sepsets[edge(gone.parent, neighbour)] = table
-
-
-def _collapse(core: Core, collapse: _Collapse) -> None:
-    """Multiply cliques over the sepsets between them into one."""
-    forest = core.forest
-    tables = [forest.beliefs[part] for part in collapse.parts]
-    scope = tuple(sorted({variable for table in tables for variable in table.scope}))
-    tables.sort(key=lambda table: -len(table.scope))
-    belief = tables[0].extended(scope)
-    for table in tables[1:]:
-        belief.multiply_in(table)
-    for first, second in collapse.inner:
-        sepset = forest.sepsets[edge(first, second)]
-        belief.multiply_in(sepset.reciprocal())
-    belief.normalise_in()
-    core.full[collapse.clique] = belief
-    forest.add_clique(collapse.clique, scope)
-    forest.beliefs[collapse.clique] = belief
-    for part in collapse.parts:
-        for neighbour, sepset_scope in forest.neighbours[part].items():
-            if neighbour not in collapse.parts:
-                table = forest.sepsets[edge(part, neighbour)]
-                forest.connect(collapse.clique, neighbour, sepset_scope)
-                forest.sepsets[edge(collapse.clique, neighbour)] = table
-    for part in collapse.parts:
-        forest.remove_clique(part)
-
-
 class _Reducer:
-    """The bookkeeping of exact marginalisation."""
+    """The bookkeeping of exact marginalisation, on a copy of the forest's structure."""
 
-    def __init__(self, core: Core, interface: set[int], space: Space) -> None:
-        self.core = core
-        self.forest = core.forest
+    def __init__(self, forest: Forest, interface: set[int], space: Space) -> None:
+        self.forest = forest.share_tables()
+        self.forest.clear_tables()
         self.interface = interface
         self.space = space
-        self.holders = self.forest.holders()
-        self.next_clique = max(self.forest.scopes, default=-1) + 1
+        self.holders = forest.holders()
+        self.next_clique = max(forest.scopes, default=-1) + 1
+        self.origin: dict[int, tuple[int, ...]] = {clique: (clique,) for clique in forest.scopes}
+        self.detached: list[_Detached] = []
+        self.operations: list[_Operation] = []
+        # Edge → the one of the original forest that it was.
+        self.sources = {key: key for key in forest.sepsets}
+
+    def core(self) -> Core:
+        """Return what is left."""
+        operations: list[_Operation] = []
+        needed = set(self.forest.scopes)
+        for operation in reversed(self.operations):
+            # Nobody reads what a clique was summed to before a neighbour absorbed it.
+            if operation.parts or operation.clique in needed:
+                operations.append(operation)
+                needed.update(operation.parts)
+        sources = {edge(first, second): self.sources[edge(first, second)] for first, second, _ in self.forest.edges()}
+        return Core(self.forest, self.space, self.origin, {}, self.detached, operations[::-1], sources)
 
     def private(self, clique: int) -> set[int]:
         """Return the non-interface variables that only `clique` holds."""
@@ -192,8 +242,9 @@ class _Reducer:
             # The last clique of a tree that is finished: nothing of it is needed any more.
             self._leave(_Detached(clique, -1, ()))
             return
-        self.core.operations.append((clique, scope))
-        _shrink(self.forest, clique, scope)
+        entries = self.space.size(self.forest.scopes[clique])
+        self.operations.append(_Operation(clique, scope, (), (), entries))
+        self.forest.scopes[clique] = scope
         self.absorb(clique)
 
     def absorb(self, clique: int) -> None:
@@ -207,9 +258,17 @@ class _Reducer:
                 return
 
     def _leave(self, gone: _Detached) -> None:
-        self.core.detached.append(gone)
-        self.core.operations.append(gone)
-        _detach(self.forest, gone)
+        """Take a clique out; its other neighbours move to its parent."""
+        self.detached.append(gone)
+        self._move_edges(gone.clique, gone.parent, {gone.parent})
+        self.forest.remove_clique(gone.clique)
+
+    def _move_edges(self, clique: int, target: int, but: set[int]) -> None:
+        """Connect the neighbours of a clique, but some, to another one."""
+        for neighbour, sepset in self.forest.neighbours[clique].items():
+            if neighbour not in but:
+                self.forest.connect(target, neighbour, sepset)
+                self.sources[edge(target, neighbour)] = self.sources[edge(clique, neighbour)]
 
     def sum_out_all(self) -> None:
         waiting = list(self.forest.scopes)
@@ -252,23 +311,27 @@ class _Reducer:
             target = self.next_clique
             self.next_clique += 1
             inner = tuple(
-                (first, second)
+                self.sources[edge(first, second)]
                 for first in parts
                 for second in self.forest.neighbours[first]
                 if first < second and second in cliques
             )
-            collapse = _Collapse(target, parts, inner)
             scopes = {part: self.forest.scopes[part] for part in parts}
-            _collapse(self.core, collapse)
-            self.core.operations.append(collapse)
-            for part, scope in scopes.items():
-                self.core.detached.append(_Detached(part, target, scope))
-                for variable in scope:
+            scope = tuple(sorted(set().union(*scopes.values())))
+            self.operations.append(_Operation(target, scope, parts, inner, self.space.size(scope)))
+            self.forest.add_clique(target, scope)
+            for part in parts:
+                self._move_edges(part, target, cliques)
+            for part in parts:
+                self.forest.remove_clique(part)
+            for part, former in scopes.items():
+                self.detached.append(_Detached(part, target, former))
+                for variable in former:
                     self.holders[variable].discard(part)
-            for variable in self.forest.scopes[target]:
+            for variable in scope:
                 self.holders[variable].add(target)
-            origins = {clique for part in parts for clique in self.core.origin.get(part, ())}
-            self.core.origin[target] = tuple(sorted(origins))
+            origins = {clique for part in parts for clique in self.origin.get(part, ())}
+            self.origin[target] = tuple(sorted(origins))
         variables = self.private(target)
         left = set(self.forest.scopes[target]).difference(variables)
         if variables:

@@ -101,9 +101,18 @@ def contract(rows: Rows, product: int, total_wanted: bool, first_axes: Integers,
     start, stop
         Which blocks to do, in that order of the axes (stop −1: all).
     """
-    places = [array.ctypes.data for array in (rows.cardinalities, rows.strides, rows.addresses, rows.sizes, first_axes)]
-    lengths = [rows.cardinalities.size, rows.addresses.size, first_axes.size]
-    return contract_blocks(*[*places, *lengths, rows.inputs, product, int(total_wanted), start, stop])
+    return contract_blocks(*[*_given(rows, first_axes), product, int(total_wanted), start, stop])
+
+
+# Where among them the addresses of the tables are.
+_ADDRESSES = 2
+
+
+def _given(rows: Rows, first_axes: Integers) -> list[int]:
+    """Return what `contract_blocks` has to know of tables and axes; the arrays have to be kept alive."""
+    arrays = (rows.cardinalities, rows.strides, rows.addresses, rows.sizes, first_axes)
+    lengths = (rows.cardinalities.size, rows.addresses.size, first_axes.size)
+    return [*(array.ctypes.data for array in arrays), *lengths, rows.inputs]
 
 
 @_compile
@@ -357,13 +366,19 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, control: Co
         t for t in range(rows.inputs, rows.sizes.size) if any(rows.strides[t, axis] == 0 for axis in axes)
     ]
     copies = {t: np.zeros((chunks, rows.sizes[t])) for t in shared}
+    # Looking up where arrays are takes as long as a small part, and Python's lock all the while: that is done once.
+    given = _given(rows, axes)
+    count = blocks // chunks
 
     def part(chunk: int) -> float:
-        addresses = rows.addresses.copy()
-        for t in shared:
-            addresses[t] = copies[t][chunk].ctypes.data
-        own = rows._replace(addresses=addresses)
-        return contract(own, product, total_wanted, axes, chunk * (blocks // chunks), (chunk + 1) * (blocks // chunks))
+        own = given
+        if shared:
+            addresses = rows.addresses.copy()
+            for t in shared:
+                addresses[t] = copies[t][chunk].ctypes.data
+            own = given.copy()
+            own[_ADDRESSES] = addresses.ctypes.data
+        return contract_blocks(*[*own, product, int(total_wanted), chunk * count, (chunk + 1) * count])
 
     entries = math.prod(rows.cardinalities.tolist())
     totals = run_parts([partial(part, chunk) for chunk in range(chunks)], entries, control)
