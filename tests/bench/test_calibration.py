@@ -45,6 +45,7 @@ def test_only_answers_that_are_not_exact_and_have_a_known_error_are_judged():
         row("of another solver"),
         row("crashed", status="crashed"),
         approximate("unknown", true=None),
+        approximate("not of the engine", loopy=True),
         approximate("six digits", true=1e-5, reference="official-6-digits"),
     ]
     assert [entry["name"] for entry, _ in estimates_of(rows)] == ["judged"]

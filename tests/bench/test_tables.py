@@ -149,6 +149,10 @@ def test_shares_of_large_models_count_those_that_failed():
     assert cells(text, "Type4b")[1] == "0 / 82"
     # Of three that were run.
     assert cells(table.markdown(items, columns, rows[:3]), "BN")[-1] == "67 (3 of 4)"
+    # What loopy propagation answered for want of anything better is none of ours.
+    text = table.markdown(items, columns, [{**rows[0], "loopy": True}, *rows[1:]])
+    assert cells(text, "BN")[-3:] == ["0", "25", "25"]
+    assert "loopy propagation alone: b0" in text
 
 
 def test_named_instances_that_are_not_there_are_listed():

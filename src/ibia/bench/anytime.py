@@ -29,7 +29,17 @@ from ibia.errors import IbiaError
 
 __all__ = ["Trial", "add_command", "run", "summary_lines"]
 
-_KEPT = ("exact", "bound", "max_clique_bits", "steps", "error_estimate", "error_upper", "seconds", "peak_memory_bytes")
+_KEPT = (
+    "exact",
+    "loopy",
+    "bound",
+    "max_clique_bits",
+    "steps",
+    "error_estimate",
+    "error_upper",
+    "seconds",
+    "peak_memory_bytes",
+)
 
 
 @dataclass(frozen=True)
@@ -186,7 +196,7 @@ _HEADER = (
 def _line(row: Row) -> str:
     if "error" in row:
         return f"{label(row)} failed after {row['wall_seconds']:.1f} s: {row['error']}"
-    estimate = "exact" if row["exact"] else short(row["error_estimate"])
+    estimate = "exact" if row["exact"] else "loopy" if row["loopy"] else short(row["error_estimate"])
     bound = "–" if row["bound"] is None else f"{row['bound']:.1f}"
     memory = "–" if row["peak_memory_bytes"] is None else f"{row['peak_memory_bytes'] / 2**20:.0f}"
     return (

@@ -119,7 +119,7 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
         found = answers[column]
         ended: dict[str, list[str]] = {}
         for item in items:
-            status = found[item.name]["status"] if item.name in found else "not run"
+            status = _outcome(found[item.name]) if item.name in found else "not run"
             if status != ANSWERED:
                 ended.setdefault(status, []).append(item.name)
         if ended:
@@ -130,7 +130,12 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
 
 def _answered(items: Sequence[Item], found: Rows) -> list[Row]:
     rows = [found[item.name] for item in items if item.name in found]
-    return [row for row in rows if row["status"] == ANSWERED]
+    return [row for row in rows if _outcome(row) == ANSWERED]
+
+
+def _outcome(row: Row) -> str:
+    """Return how a run ended; that loopy propagation stood in for ibia is no answer of it."""
+    return "loopy propagation alone" if row.get("loopy") else str(row["status"])
 
 
 def _by_family(items: Sequence[Item]) -> dict[str, list[Item]]:
@@ -261,8 +266,8 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             cells.append(_number(known["hd_max"][method]) + ("" if seconds is None else f" ({seconds:g} s)"))
         for column in columns:
             row = answers[column].get(name)
-            if row is None or row["status"] != ANSWERED:
-                cells.append("missing" if row is None else str(row["status"]))
+            if row is None or _outcome(row) != ANSWERED:
+                cells.append("missing" if row is None else _outcome(row))
             else:
                 # A folder may have the model without its true marginals.
                 cells.append(f"{_number(row.get('hd_max'))} ({row['seconds']:.1f} s)")

@@ -27,6 +27,7 @@ _BESIDE = ("cli.py", "demo.py", "__main__.py")
 # What of a result is kept.
 _KEPT = (
     "exact",
+    "loopy",
     "steps",
     "slices",
     "bound",
