@@ -27,7 +27,7 @@ _USUAL_PART = 0.5
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
-_SOON, _LOOPY_PART = 5.0, 0.25
+_SOON, _LOOPY_PART = 5.0, 0.15
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
 _PATIENCE, _SHORTER = 0.25, 8.0
 # Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than

@@ -49,8 +49,9 @@ _QUICK_ORDER = "elimination"
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
-# Where loopy propagation stands in for a first answer, messages need not be settled further.
-_LOOPY_TOLERANCE = 1e-4
+# Where loopy propagation stands in for a first answer, messages need not be settled further; what has not come to rest
+# after so many sweeps hardly ever does.
+_LOOPY_TOLERANCE, _LOOPY_SWEEPS = 1e-4, 100
 _NOTHING_LEFT = (
     "With {:g} bits nothing is possible any more: the evidence has probability zero (or the model's factors are zero "
     "everywhere), or products of very small numbers vanished."
@@ -317,7 +318,9 @@ class Prepared:
         from ibia.loopy import loopy_marginals
 
         started = time.monotonic()
-        found = loopy_marginals(self.model, self.evidence, tolerance=_LOOPY_TOLERANCE, deadline=deadline)
+        found = loopy_marginals(
+            self.model, self.evidence, tolerance=_LOOPY_TOLERANCE, sweeps=_LOOPY_SWEEPS, deadline=deadline
+        )
         return Result(
             model=self.model,
             evidence=self.evidence,
