@@ -64,7 +64,7 @@ def test_results_are_what_functions_say() -> None:
     ones = np.ones(3, np.int64)
     missing = missing_edges(starts, neighbours, ones)
     assert missing.tolist() == [0, 1, 0]
-    found = eliminate(starts, neighbours, np.ones(3), ones, missing, np.arange(3.0), 9.0)
+    found = eliminate(starts, neighbours, np.ones(3), ones, missing, np.arange(3.0), 9.0, False)
     assert isinstance(found, Elimination)
     assert found.width == 2.0
     assert kernels.total(np.arange(5.0)) == 10.0

@@ -58,7 +58,7 @@ def check_against_plain(count: int, edges: Edges, log2: list[float], weights: li
     starts, neighbours = compressed(count, edges)
     weighted = np.array(weights, np.int64)
     missing = missing_edges(starts, neighbours, weighted) if weights else weighted
-    found = eliminate(starts, neighbours, np.array(log2), weighted, missing, np.array(noise), math.inf)
+    found = eliminate(starts, neighbours, np.array(log2), weighted, missing, np.array(noise), math.inf, False)
     order, cliques = plain_elimination(count, edges, log2, weights, noise)
     assert found.order.tolist() == order
     assert [found.members[a:b].tolist() for a, b in itertools.pairwise(found.starts)] == cliques
@@ -67,7 +67,7 @@ def check_against_plain(count: int, edges: Edges, log2: list[float], weights: li
     assert found.size == sum(2.0**clique for clique in bits)
     # A limit is met exactly, and given up below.
     for limit, expected in ((found.width, found.width), (found.width - 0.5, math.inf)):
-        again = eliminate(starts, neighbours, np.array(log2), weighted, missing, np.array(noise), limit)
+        again = eliminate(starts, neighbours, np.array(log2), weighted, missing, np.array(noise), limit, False)
         assert again.width == expected
 
 

@@ -99,7 +99,7 @@ def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, 
     noise = np.arange(bits.size, dtype=float)
     rest = without_cheap(graph, bits, criterion, noise, most)
     if rest is None:
-        assert np.isfinite(eliminate(*graph, bits, *criterion, noise, most).width)
+        assert np.isfinite(eliminate(*graph, bits, *criterion, noise, most, True).width)
         return
     assert rest.before.width <= most
     assert_left(rest, graph)

@@ -506,11 +506,9 @@ def eliminate(
     missing: Integers,
     noise: NDArray[np.float64],
     limit: float,
+    rest: bool,
 ) -> Elimination:
     """Eliminate all vertices, always the cheapest; give up when a clique has more than `limit` bits.
-
-    What is returned then ends before that clique; instead of further cliques there are, for each vertex that is left,
-    its neighbours.
 
     Parameters
     ----------
@@ -523,6 +521,9 @@ def eliminate(
         The `missing_edges` of the graph with these weights.
     noise
         Decides between vertices whose cost and bits are equal.
+    rest
+        Whether an elimination that is given up is to end before that clique, and to have, instead of further cliques,
+        the neighbours of each vertex that is left.
     """
     count = log2.size
     known = _known(starts, neighbours, log2, weights, missing)
@@ -556,8 +557,9 @@ def eliminate(
         clique_starts[step + 1] = clique_starts[step] + members.size + 1
         bits = _write_clique(cliques, clique_starts[step], vertex, members, log2)
         if bits > limit:
-            alive[vertex] = True
-            cliques = _write_rest(pool, known, alive, cliques, clique_starts, step)
+            if rest:
+                alive[vertex] = True
+                cliques = _write_rest(pool, known, alive, cliques, clique_starts, step)
             return Elimination(np.inf, np.inf, work, order[:step], clique_starts, cliques)
         width = max(width, bits)
         size += 2.0**bits

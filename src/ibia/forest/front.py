@@ -38,7 +38,7 @@ class Rest:
     log2
         Bits of each vertex.
     gone
-        An elimination that was given up (see `eliminate`).
+        An elimination that was given up, with what is left (see `eliminate`).
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ def without_cheap(
     graph: Graph, log2: Bits, criterion: tuple[Integers, Integers], noise: Bits, most_bits: float
 ) -> Rest | None:
     """Eliminate greedily (see `eliminate`) while the cliques have at most so many bits; return what is left, if any."""
-    found = eliminate(*graph, log2, *criterion, noise, most_bits)
+    found = eliminate(*graph, log2, *criterion, noise, most_bits, True)
     return None if math.isfinite(found.width) else Rest(log2, found)
 
 

@@ -57,7 +57,7 @@ def search(
         generator = np.random.default_rng(seed)
         noise = generator.random(log2.size)
     fill = _criterion(_FILL, graph, log2)
-    best = eliminate(*graph, log2, *fill, noise, limit + _EPSILON)
+    best = eliminate(*graph, log2, *fill, noise, limit + _EPSILON, False)
     work = best.work
     criteria = {_FILL: fill}
     for attempt in range(1, restarts + 1):
@@ -68,7 +68,7 @@ def search(
         name = _TURNS[attempt % len(_TURNS)]
         if name not in criteria:
             criteria[name] = _criterion(name, graph, log2)
-        found = eliminate(*graph, log2, *criteria[name], noise, min(limit, best.width) + _EPSILON)
+        found = eliminate(*graph, log2, *criteria[name], noise, min(limit, best.width) + _EPSILON, False)
         work += found.work
         if found.width < best.width - _EPSILON or (found.width <= best.width + _EPSILON and found.size < best.size):
             best = found
