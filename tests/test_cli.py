@@ -63,6 +63,7 @@ def complains(run):
         assert code != 0
         assert output == ""
         assert sentence.startswith("ibia: ")
+        assert sentence.endswith((".\n", "?\n")), sentence
         assert sentence.count("\n") == 1, sentence
         assert "Traceback" not in sentence
         return code, sentence

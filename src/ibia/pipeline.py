@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -426,7 +427,7 @@ class Run:
             others = iter(schedule.run(workers or Workers(self._control)))
         except ZeroMassError:
             if all(fits(problem, self.bound) for problem in self._prepared.problems):
-                raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+                raise ZeroProbabilityError(NOTHING_POSSIBLE, certain=True) from None
             if all(problem.positive for problem in self._prepared.problems):
                 raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
             raise ZeroProbabilityError(_NOTHING_LEFT.format(self.bound)) from None
@@ -440,9 +441,11 @@ class Run:
             self._control.check()
             if fits(problem, self.bound) and problem.narrow:
                 # It is solved at a stroke: without a listener there is nothing to report.
-                alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
+                with _certainly():
+                    alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
             elif (costs := self._costs(problem)).slices is not None:
-                alone.append(solve_by_slices(problem, costs, self._settings, self._order, report))
+                with _certainly():
+                    alone.append(solve_by_slices(problem, costs, self._settings, self._order, report))
             elif self._by_links:
                 alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
             else:
@@ -454,6 +457,15 @@ class Run:
         """Return what a component will cost, and by it how it is solved."""
         choices = self._choices
         return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing)
+
+
+@contextmanager
+def _certainly() -> Iterator[None]:
+    """Solve a component exactly: if nothing is possible in it, nothing is in the model."""
+    try:
+        yield
+    except ZeroMassError:
+        raise ZeroProbabilityError(NOTHING_POSSIBLE, certain=True) from None
 
 
 def prepare_model(
