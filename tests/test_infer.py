@@ -519,8 +519,17 @@ def test_loopy_propagation_is_better_than_no_answer(monkeypatch) -> None:
     monkeypatch.setattr("ibia.anytime._SOON", 0.0)
     control = Control()
     model = examples.grid(12, 12, coupling=0.3, seed=1)
-    result = infer(model, time_limit=60.0, bound=6, control=control, improved=lambda answer: control.stop())
+    labels: list[str] = []
+    result = infer(
+        model,
+        time_limit=60.0,
+        bound=6,
+        control=control,
+        improved=lambda answer: control.stop(),
+        progress=lambda label, done, total: labels.append(label),
+    )
     assert result.loopy
+    assert labels[0] == "loopy propagation"
     assert not result.exact
     assert result.error.upper == 1.0
     truth = infer(model)

@@ -461,10 +461,15 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} factors"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("starting", total=None)
-        yield lambda label, done, total: shown.update(task, description=label, completed=done, total=total)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[placed]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        # How many factors there are is not known yet.
+        task = shown.add_task("starting", total=None, placed="")
+
+        def show(label: str, done: int, total: int) -> None:
+            shown.update(task, description=label, completed=done, total=total, placed=f"{done}/{total} factors")
+
+        yield show
 
 
 def _table(title: str) -> Table:

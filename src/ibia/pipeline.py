@@ -182,6 +182,11 @@ def infer(
             run = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
         return run.answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
+    def propagated(deadline: float) -> Result:
+        if progress is not None:
+            progress("loopy propagation", 0, len(model.factors))
+        return ready.propagated(deadline)
+
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
@@ -194,7 +199,7 @@ def infer(
         _warm_up()
     try:
         with collecting_rarely():
-            result = Search(answer, predictor, goal, control, improved, ready.propagated if by_sweeps else None).run()
+            result = Search(answer, predictor, goal, control, improved, propagated if by_sweeps else None).run()
     finally:
         workers.leave()
     return replace(result, seconds=time.monotonic() - started)
