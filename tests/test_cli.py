@@ -63,6 +63,7 @@ def complains(run):
         assert code != 0
         assert output == ""
         assert sentence.startswith("ibia: ")
+        assert sentence.endswith((".\n", "?\n")), sentence
         assert sentence.count("\n") == 1, sentence
         assert "Traceback" not in sentence
         return code, sentence
@@ -278,6 +279,18 @@ def test_a_terminal_may_want_no_colours(student_file, name, codes):
     shown = read_until(ours, "X4")
     os.close(ours)
     assert set(re.findall(r"\x1b\[([0-9;]*)m", shown)) <= codes
+
+
+def test_a_terminal_shows_what_is_being_done_and_how_far_it_is(grid_file):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
+    command = [sys.executable, "-m", "ibia", "infer", str(grid_file), "--bound", "4", "--slices", "never"]
+    subprocess.run(command, stdout=theirs, stderr=theirs, env=environment, check=True, timeout=300)
+    os.close(theirs)
+    shown = read_until(ours, "not certain")
+    os.close(ours)
+    assert "starting" in shown
+    assert "None" not in shown
 
 
 # Help and completion

@@ -210,6 +210,16 @@ def test_an_answer_that_cannot_be_written_does_not_cost_the_next_one(folder, run
     assert (tmp_path / "work" / "student.uai.PR").read_text().count("\n") == 2
 
 
+def test_an_answer_to_what_is_impossible_is_taken_back(folder, run, tmp_path, monkeypatch):
+    def not_noticed_at_first(model, evidence, *, improved, **options):
+        improved(ibia.pipeline.infer(model, evidence))
+        raise ibia.ZeroProbabilityError("Nothing is possible.", certain=True)
+
+    monkeypatch.setattr(ibia, "infer", not_noticed_at_first)
+    assert run(*arguments(folder, "student", "MAR")) == (1, "ibia: Nothing is possible.\n")
+    assert not list((tmp_path / "work").iterdir())
+
+
 def test_help(folder, capsys):
     with pytest.raises(SystemExit) as ended:
         competition.main(["--help"])

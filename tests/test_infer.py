@@ -28,7 +28,7 @@ from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
-from ibia.model import Model, Variable
+from ibia.model import Factor, Model, Variable
 from ibia.pipeline import Choices, prepare_model
 from ibia.prepare import prepare
 from ibia.result import Result
@@ -497,12 +497,39 @@ def test_a_bound_is_as_asked() -> None:
     assert 0.0 < attempt.seconds <= result.seconds
 
 
+def impossible_beside(model: Model) -> Model:
+    """Return a model with a cycle of three variables beside it, each of which is to differ from the next."""
+    count, differ = len(model.variables), np.array([0.0, 1.0, 1.0, 0.0])
+    cycle = [Factor((count + one, count + other), differ) for one, other in ((0, 1), (1, 2), (2, 0))]
+    names = ("first", "second", "third")
+    return Model((*model.variables, *(Variable(name, 2) for name in names)), (*model.factors, *cycle), "markov")
+
+
+def test_loopy_propagation_does_not_stand_in_for_what_is_impossible(monkeypatch) -> None:
+    monkeypatch.setattr("ibia.anytime._SOON", 0.0)
+    answers: list[Result] = []
+    with pytest.raises(ZeroProbabilityError) as caught:
+        infer(impossible_beside(examples.grid(12, 12, seed=1)), time_limit=60.0, bound=6, improved=answers.append)
+    assert caught.value.certain
+    # It does not notice.
+    assert answers[0].loopy
+
+
 def test_loopy_propagation_is_better_than_no_answer(monkeypatch) -> None:
     monkeypatch.setattr("ibia.anytime._SOON", 0.0)
     control = Control()
     model = examples.grid(12, 12, coupling=0.3, seed=1)
-    result = infer(model, time_limit=60.0, bound=6, control=control, improved=lambda answer: control.stop())
+    labels: list[str] = []
+    result = infer(
+        model,
+        time_limit=60.0,
+        bound=6,
+        control=control,
+        improved=lambda answer: control.stop(),
+        progress=lambda label, done, total: labels.append(label),
+    )
     assert result.loopy
+    assert labels[0] == "loopy propagation"
     assert not result.exact
     assert result.error.upper == 1.0
     truth = infer(model)
@@ -510,8 +537,11 @@ def test_loopy_propagation_is_better_than_no_answer(monkeypatch) -> None:
     assert result.log_z == pytest.approx(truth.log_z, rel=1e-2)
     assert max(np.abs(one - other).max() for one, other in zip(result.marginals, truth.marginals, strict=True)) < 0.05
     assert "loopy propagation" in str(result)
+    assert "forests" not in str(result)
     assert "loopy propagation" in result._repr_html_()
     assert result.to_dict()["loopy"] is True
+    with pytest.raises(InputError, match="no steps to plot: loopy propagation"):
+        result.plot_steps()
     # Whoever says how to approximate gets that, or nothing.
     control = Control()
     by_links = infer(model, time_limit=60.0, bound=6, update="links", control=control)

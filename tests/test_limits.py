@@ -68,6 +68,10 @@ def test_sizes_in_words() -> None:
     assert limits.size_in_words(math.inf) == "more memory than any machine has"
 
 
+def test_seconds_have_two_digits_and_no_powers_of_ten() -> None:
+    assert [limits.seconds_in_words(seconds) for seconds in (0.0123, 9.87, 238.6)] == ["0.012 s", "9.9 s", "240 s"]
+
+
 def test_the_machine_has_memory_and_cores() -> None:
     assert limits.available_memory() > 2**20
     assert limits.usable_cores() >= 1

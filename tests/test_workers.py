@@ -284,7 +284,9 @@ def test_a_worker_keeps_to_its_share() -> None:
 # The end of the process that started a worker.
 
 LONG = """
-    import os, sys, threading
+    import os, signal, sys, threading
+    # Shells start what runs in the background with interruptions ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.path.insert(0, {source!r})
     from ibia.control import Control
     from ibia.workers import Workers

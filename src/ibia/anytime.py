@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
-from ibia.limits import available_memory, resident_memory, size_in_words
+from ibia.limits import available_memory, resident_memory, seconds_in_words, size_in_words
 from ibia.predict import Prediction, Predictor
 from ibia.result import Attempt, Result
 
@@ -217,7 +217,10 @@ class Search:
             outcome = "too slow"
         except (RangeError, ZeroProbabilityError) as error:
             # An approximation may have ruled out what is possible, or numbers vanished: other bounds may do.
-            if predicted.exact and self._best is None:
+            # Loopy propagation does not notice what is impossible.
+            unanswered = self._best is None or self._best.loopy
+            certain = isinstance(error, ZeroProbabilityError) and error.certain
+            if (certain and unanswered) or (predicted.exact and self._best is None):
                 raise
             outcome, self._out_of_range = "out of range", error
         finally:
@@ -385,8 +388,9 @@ class Search:
                 f"{prediction.bound:g} bits would need about {size_in_words(prediction.bytes)} of memory, "
                 f"and {size_in_words(self._memory)} may be used"
             )
-        time_left = f"{max(left, 0.0):.2g} s were left" if self._goal.time_limit is not None else "ten are usual"
-        return f"{prediction.bound:g} bits would take about {prediction.seconds:.2g} s, and {time_left}"
+        limited = self._goal.time_limit is not None
+        time_left = f"{seconds_in_words(max(left, 0.0))} were left" if limited else "ten are usual"
+        return f"{prediction.bound:g} bits would take about {seconds_in_words(prediction.seconds)}, and {time_left}"
 
     def _reason_in_words(self) -> str:
         """Say why the answer is of its bound."""
@@ -404,7 +408,9 @@ class Search:
         if last.outcome == "out of memory":
             reason = f"{last.bound:g} bits ran out of memory"
         elif last.outcome == "out of range":
-            reason = f"with {last.bound:g} bits numbers vanished that are not zero"
+            lost = isinstance(self._out_of_range, ZeroProbabilityError)
+            what = "nothing was possible any more" if lost else "numbers vanished that are not zero"
+            reason = f"with {last.bound:g} bits {what}"
         elif last.outcome == "too slow":
             reason = f"an exact run in slices of {last.bound:g} bits would have taken too long"
         elif last.outcome == "stopped":

@@ -437,10 +437,10 @@ def _peak_memory() -> int:
 
 
 def _cost_in_words(predicted: Prediction) -> str:
-    from ibia.limits import size_in_words
+    from ibia.limits import seconds_in_words, size_in_words
 
-    size = size_in_words(predicted.bytes)
-    cost = f"about {predicted.seconds:.2g} s and {size}" if predicted.seconds < 1e6 else f"out of reach; {size}"
+    seconds = f"about {seconds_in_words(predicted.seconds)} and" if predicted.seconds < 1e6 else "out of reach;"
+    cost = f"{seconds} {size_in_words(predicted.bytes)}"
     return f"{cost}, exact" if predicted.exact else cost
 
 
@@ -461,10 +461,15 @@ def _progress(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} factors"))
-    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("starting", total=None)
-        yield lambda label, done, total: shown.update(task, description=label, completed=done, total=total)
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[placed]}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        # How many factors there are is not known yet.
+        task = shown.add_task("starting", total=None, placed="")
+
+        def show(label: str, done: int, total: int) -> None:
+            shown.update(task, description=label, completed=done, total=total, placed=f"{done}/{total} factors")
+
+        yield show
 
 
 def _table(title: str) -> Table:
@@ -503,11 +508,13 @@ def _summary(result: Result, name: str) -> Table:
 
 
 def _attempt_in_words(attempt: Attempt) -> str:
+    from ibia.limits import seconds_in_words
+
     outcome = "" if attempt.outcome == "answered" else f", {attempt.outcome}"
     how = (
         ", one order" if attempt.quick else f", {attempt.alternatives} alternatives" if attempt.alternatives > 1 else ""
     )
-    times = f"{attempt.seconds:.2g} s (predicted {attempt.predicted_seconds:.2g})"
+    times = f"{seconds_in_words(attempt.seconds)} (predicted: {seconds_in_words(attempt.predicted_seconds)})"
     return f"{attempt.bound:g} bits{how}: {times}{outcome}"
 
 

@@ -83,14 +83,19 @@ def _solve(model: str, evidence: str, task: str, started: float) -> None:
         if time_limit is not None:
             time_limit = watch.time_left(sum(loaded.cardinalities))
         watch.reading = False
-        result = infer(
-            loaded,
-            observed,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-            control=control,
-            improved=answers.try_to_add,
-        )
+        try:
+            result = infer(
+                loaded,
+                observed,
+                time_limit=time_limit,
+                memory_limit=memory_limit,
+                control=control,
+                improved=answers.try_to_add,
+            )
+        except ibia.ZeroProbabilityError:
+            # Loopy propagation does not notice that, and may have answered.
+            answers.take_back()
+            raise
         # Where the last one could not be written, this says so.
         answers.add(result)
 
@@ -120,6 +125,10 @@ class _Answers:
         self._path = path
         self._task = task
         self._written: list[str] = []
+
+    def take_back(self) -> None:
+        """Remove the answers, which are none."""
+        self._path.unlink(missing_ok=True)
 
     def try_to_add(self, result: Result) -> None:
         """Add an answer if it can be written: if not, there may be a better one to come, and more room for it."""

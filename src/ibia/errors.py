@@ -15,7 +15,17 @@ class InputError(IbiaError, ValueError):
 
 
 class ZeroProbabilityError(InputError):
-    """The evidence, or the model as written, has probability zero, so there is no posterior."""
+    """The evidence, or the model as written, has probability zero, so there is no posterior.
+
+    Attributes
+    ----------
+    certain
+        Whether nothing was approximated on the way to that, so that no other bound will do.
+    """
+
+    def __init__(self, message: str, certain: bool = False) -> None:
+        super().__init__(message)
+        self.certain = certain
 
 
 class RangeError(IbiaError, ArithmeticError):

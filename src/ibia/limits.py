@@ -27,6 +27,7 @@ __all__ = [
     "parse_time",
     "process_start",
     "resident_memory",
+    "seconds_in_words",
     "size_in_words",
     "usable_cores",
 ]
@@ -118,6 +119,11 @@ def size_in_words(size: float) -> str:
             return f"{size:.3g} {unit}" if size < 1000 else f"{size:.0f} {unit}"
         size /= 1024
     return "more memory than any machine has"
+
+
+def seconds_in_words(seconds: float) -> str:
+    """Return a number of seconds, of which no more than two digits are known, without powers of ten."""
+    return f"{float(f'{seconds:.2g}'):g} s"
 
 
 def usable_cores() -> int:

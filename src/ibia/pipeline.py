@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -182,6 +183,11 @@ def infer(
             run = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
         return run.answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
+    def propagated(deadline: float) -> Result:
+        if progress is not None:
+            progress("loopy propagation", 0, len(model.factors))
+        return ready.propagated(deadline)
+
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
@@ -194,7 +200,7 @@ def infer(
         _warm_up()
     try:
         with collecting_rarely():
-            result = Search(answer, predictor, goal, control, improved, ready.propagated if by_sweeps else None).run()
+            result = Search(answer, predictor, goal, control, improved, propagated if by_sweeps else None).run()
     finally:
         workers.leave()
     return replace(result, seconds=time.monotonic() - started)
@@ -429,7 +435,7 @@ class Run:
             others = iter(schedule.run(workers or Workers(self._control)))
         except ZeroMassError:
             if all(fits(problem, self.bound) for problem in self._prepared.problems):
-                raise ZeroProbabilityError(NOTHING_POSSIBLE) from None
+                raise ZeroProbabilityError(NOTHING_POSSIBLE, certain=True) from None
             if all(problem.positive for problem in self._prepared.problems):
                 raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
             raise ZeroProbabilityError(_NOTHING_LEFT.format(self.bound)) from None
@@ -443,9 +449,11 @@ class Run:
             self._control.check()
             if fits(problem, self.bound) and problem.narrow:
                 # It is solved at a stroke: without a listener there is nothing to report.
-                alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
+                with _certainly():
+                    alone.append(solve_whole(problem, self._settings, self._order, report if listening else None))
             elif (costs := self._costs(problem)).slices is not None:
-                alone.append(solve_by_slices(problem, costs, self._settings, self._order, report))
+                with _certainly():
+                    alone.append(solve_by_slices(problem, costs, self._settings, self._order, report))
             elif self._by_links:
                 alone.append(solve_by_links(problem, self._settings, self._order, self._threshold, report))
             else:
@@ -457,6 +465,15 @@ class Run:
         """Return what a component will cost, and by it how it is solved."""
         choices = self._choices
         return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing)
+
+
+@contextmanager
+def _certainly() -> Iterator[None]:
+    """Solve a component exactly: if nothing is possible in it, nothing is in the model."""
+    try:
+        yield
+    except ZeroMassError:
+        raise ZeroProbabilityError(NOTHING_POSSIBLE, certain=True) from None
 
 
 def prepare_model(

@@ -87,7 +87,8 @@ def _draw_marginal(axes: Any, result: Result, prior: Result | None, number: int)
 def plot_steps(result: Result) -> Any:
     """Return a figure of the longest sequence of forests: sizes of the largest cliques, numbers of cliques, losses."""
     if not result.steps:
-        raise InputError("There are no steps to plot: simplification alone answered.")
+        answered = "loopy propagation, which has none," if result.loopy else "simplification alone"
+        raise InputError(f"There are no steps to plot: {answered} answered.")
     component = max(result.steps, key=lambda step: (step.step, -step.component)).component
     steps = [step for step in result.steps if step.component == component]
     places = [step.step for step in steps]

@@ -118,6 +118,9 @@ def _lowered(error: OSError) -> str:
 def complain(message: str, code: int) -> int:
     """Say what is wrong on standard error, in one line, if there is anything to say; return the exit code."""
     line = plain(" ".join(message.split()))
+    # Messages that others put words before and behind have no full stop of their own.
+    if line and not line.endswith((".", "?", "!")):
+        line += "."
     # Nobody may listen there either.
     with suppress(OSError):
         if line:

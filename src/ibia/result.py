@@ -39,7 +39,8 @@ class Attempt:
         Most memory the process should hold.
     outcome
         ``"answered"``, ``"stopped"`` (the time was up, or the user asked for it), ``"out of memory"``, ``"out of
-        range"`` (numbers vanished that are not zero), or ``"too slow"`` (given up, because the time would not do).
+        range"`` (nothing was possible any more, or numbers vanished that are not zero), or ``"too slow"`` (given up,
+        because the time would not do).
     exact, error_estimate, alternatives
         Of the answer, if there was one.
     """
@@ -284,9 +285,7 @@ class Result:
             f"{len(self.marginals)} variables, {len(self.evidence)} observed; log Z = {self.log_z:.8g} "
             f"(log10 Z = {self.log10_z:.8g})",
             self.error.words,
-            f"{self.size_in_words}; "
-            f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence"
-            f"{f', in up to {self.slices} slices' if self.slices > 1 else ''}; {self.seconds:.2f} s",
+            f"{self.size_in_words}; {'' if self.loopy else self._forests_in_words() + '; '}{self.seconds:.2f} s",
             f"bound: {self.bound_reason}",
         ]
         if self.steps and not self.exact:
@@ -300,6 +299,10 @@ class Result:
         if len(self.marginals) > 10:
             lines.append(f"  … and {len(self.marginals) - 10} more")
         return "\n".join(lines)
+
+    def _forests_in_words(self) -> str:
+        slices = f", in up to {self.slices} slices" if self.slices > 1 else ""
+        return f"{len(self.steps)} forests in all, {self.sequence_length} in the longest sequence{slices}"
 
     def _steps_in_words(self) -> str:
         raised = sum(1 for step in self.steps if step.bound > self.bound)

@@ -204,5 +204,7 @@ def test_what_is_wrong_is_a_sentence(clinic):
         engine.query([])
     with pytest.raises(InputError, match="none twice"):
         engine.query(["flu", "flu"])
+    with pytest.raises(InputError, match=r"a list, as in \['flu'\], not the text 'flu'"):
+        engine.query("flu")
     with pytest.raises(InputError, match="not DynamicBayesianNetwork"):
         ibia.from_pgmpy(models.DynamicBayesianNetwork())

@@ -85,12 +85,20 @@ class TestWithPyagrum:
         expected = [0.0, 0.1, 0.9, 0.5, 0.25, 0.25, 0.1, 0.2, 0.7, 1.0, 0.0, 0.0]
         np.testing.assert_allclose(grass.values, expected, rtol=1e-7)
 
+    def test_a_long_comment_does_no_harm(self, tmp_path):
+        path = tmp_path / "rain.net"
+        path.write_text(f'% "{"x" * 20_000}\n{NET}')
+        assert ibia.read(path).names == ("rain", "sprinkler", "grass")
+
     @pytest.mark.parametrize(
         ("name", "text", "before", "after", "words"),
         [
             ("a.net", NET, "0.2 0.8", "0.2 x", ", line 5 cannot be read by pyAgrum"),
             ("a.net", NET, NET, "", "cannot be read by pyAgrum"),
             ("a.dsl", DSL, "0.2, 0.8", "0.2, x", ", line 8 cannot be read by pyAgrum"),
+            # At these its parser would end the process.
+            ("a.net", NET, '"off" ', f'"off{" " * 20_000}', ", line 3: a word or a text in quotes has more than 16000"),
+            ("a.dsl", DSL, "ID = rain", f"ID = {'x' * 20_000}", ", line 6: a word or a text in quotes has more"),
         ],
     )
     def test_what_is_wrong_is_a_sentence(self, tmp_path, name, text, before, after, words):

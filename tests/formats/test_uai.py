@@ -119,6 +119,12 @@ def test_refusals_name_file_and_line(tmp_path: Path, text: str, message: str) ->
     assert str(caught.value).endswith(".")
 
 
+def test_files_of_pyagrum_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    # Their tables are in another order than their scopes.
+    with pytest.raises(InputError, match=r"line 2: UAI files have no comments .* BIF .* ibia.from_pyagrum"):
+        read_text(tmp_path, SMALL.replace("MARKOV\n", "MARKOV\n # a remark\n", 1))
+
+
 def test_every_truncation_is_refused(tmp_path: Path) -> None:
     words = SMALL.split()
     for length in range(len(words)):

@@ -68,6 +68,26 @@ def test_a_network_is_read(tmp_path, name, text):
     assert grass.values.tolist() == [0.0, 0.1, 0.9, 0.5, 0.25, 0.25, 0.1, 0.2, 0.7, 1.0, 0.0, 0.0]
 
 
+def test_files_that_pyagrum_wrote_have_the_first_parent_fastest(tmp_path):
+    path = tmp_path / "weather.xdsl"
+    signed = "<!-- This network was created by pyAgrum 3.3.1 for any purpose you want -->\n<smile"
+    path.write_text(XDSL.replace("<smile", signed, 1))
+    grass = ibia.read(path).factors[-1]
+    assert grass.scope == (0, 1, 2)
+    path.write_text(XDSL)
+    assert ibia.read(path).factors[-1].scope == (1, 0, 2)
+
+
+def test_xdsl_of_pyagrum_gives_its_answers(tmp_path):
+    gum = pytest.importorskip("pyagrum")
+    network = gum.fastBN("a{p|q|r}->c{x|y|z|w}<-b{s|t};d->c")
+    path = tmp_path / "network.xdsl"
+    gum.saveBN(network, str(path))
+    theirs = gum.LazyPropagation(network)
+    theirs.setEvidence({"c": "y"})
+    assert ibia.infer(ibia.read(path), {"c": "y"})["a"] == pytest.approx(theirs.posterior("a").toarray(), abs=1e-6)
+
+
 def test_deterministic_nodes(tmp_path):
     path = tmp_path / "rain.xdsl"
     node = XDSL.index('<cpt id="sprinkler">')

@@ -167,6 +167,8 @@ class IBIA:
             The joint distribution of the variables (by runs with some of them observed, see `ibia.joints`); else a
             dictionary with one for each.
         """
+        if isinstance(variables, str):
+            raise InputError(f"The variables of a query are a list, as in [{variables!r}], not the text {variables!r}.")
         numbers = [self._translation.index(name) for name in variables]
         observed = self._observed(evidence or {})
         both = [name for name, number in zip(variables, numbers, strict=True) if number in observed]

@@ -19,6 +19,10 @@ __all__ = ["parse_dsl", "parse_net"]
 # How its parser says what is wrong, and where.
 _SYNTAX = re.compile(r":(\d+):\s*\d+\s*: error : (?:Syntax error : )?(.+)")
 _PREFIX = re.compile(r"^\[pyAgrum\] [\w/ ]+: ")
+# Its parser ends the whole process at a word or a text in quotes of this many bytes. Comments are none of these.
+_LONGEST_WORD = 16_000
+_WORD = re.compile(rb'%[^\n]*|//[^\n]*|/\*.*?\*/|"[^"]*"?|[^\s"%(){}=,;|]+', re.DOTALL)
+_COMMENTS = (b"%", b"//", b"/*")
 
 
 def parse_net(path: PathLike, data: bytes) -> Model:
@@ -40,6 +44,8 @@ def _parse(path: PathLike, data: bytes, name: str) -> Model:
 
     from ibia.adapters.pyagrum import from_pyagrum
 
+    _refuse_long_words(path, data)
+
     with tempfile.TemporaryDirectory(prefix="ibia-") as folder:
         plain = Path(folder) / name
         plain.write_bytes(data)
@@ -48,6 +54,16 @@ def _parse(path: PathLike, data: bytes, name: str) -> Model:
         return from_pyagrum(network)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _refuse_long_words(path: PathLike, data: bytes) -> None:
+    for word in _WORD.finditer(data):
+        if word.end() - word.start() > _LONGEST_WORD and not word[0].startswith(_COMMENTS):
+            line = data.count(b"\n", 0, word.start()) + 1
+            raise InputError(
+                f"{path}, line {line}: a word or a text in quotes has more than {_LONGEST_WORD} characters; "
+                f"perhaps a quote is missing."
+            )
 
 
 def _load(gum: Any, plain: Path, path: PathLike) -> Any:

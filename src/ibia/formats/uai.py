@@ -54,6 +54,7 @@ def parse_model(tokens: Tokens) -> Model:
     kind = _KINDS.get(tokens.words[0].upper())
     if kind is None:
         raise tokens.error(0, f"a UAI file begins with MARKOV or BAYES, not with {tokens.quote(0)}.")
+    _refuse_line_comments(tokens)
     cardinalities = parse_cardinalities(tokens, 1)
     position = 2 + len(cardinalities)
     count = tokens.integer(position, "the number of factors")
@@ -67,6 +68,22 @@ def parse_model(tokens: Tokens) -> Model:
     factors, position = parse_tables(tokens, position, scopes, cardinalities, names)
     tokens.finish(position)
     return build_model(tokens, map(Variable, names, cardinalities), factors, kind, lines)
+
+
+def _refuse_line_comments(tokens: Tokens) -> None:
+    """Raise if there are comments behind `#`: pyAgrum writes them, and tables that do not belong to their scopes.
+
+    Its Bayesian networks have the parents the other way round, its Markov networks any order, so skipping the comments
+    would give wrong answers.
+    """
+    if b"#" not in tokens.data:
+        return
+    position = next(position for position, word in enumerate(tokens.words) if b"#" in word)
+    raise tokens.error(
+        position,
+        "UAI files have no comments behind '#'. pyAgrum writes such files, with tables in another order than UAI's: "
+        "have it write BIF or BIFXML instead, or use ibia.from_pyagrum.",
+    )
 
 
 def parse_cardinalities(tokens: Tokens, position: int) -> list[int]:

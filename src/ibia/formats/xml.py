@@ -1,7 +1,7 @@
 """Bayesian networks in XML: the interchange format (XMLBIF) and GeNIe's (XDSL). The outermost element tells which.
 
-In both the last parent varies faster than the first, and the states of the variable itself fastest. This module must
-not know about inference.
+In both the last parent varies faster than the first, and the states of the variable itself fastest; but not in XDSL
+that pyAgrum wrote. This module must not know about inference.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ __all__ = ["parse_model"]
 
 # Entries that a table given by states may have: it has many more than the file has words.
 _MOST_CERTAIN = 2**24
+# How pyAgrum signs its files, in a comment before the outermost element.
+_BY_PYAGRUM = b"<!-- This network was created by pyAgrum"
 
 
 class _Node(NamedTuple):
@@ -34,6 +36,20 @@ class _Node(NamedTuple):
     states: tuple[str, ...]
     parents: tuple[str, ...]
     table: Element
+
+
+class _Network(NamedTuple):
+    """A network as it stands in a file.
+
+    Attributes
+    ----------
+    reversed_parents
+        Whether the first parent varies fastest in the tables, not the last one.
+    """
+
+    name: str
+    nodes: list[_Node]
+    reversed_parents: bool = False
 
 
 def parse_model(path: PathLike, data: bytes) -> Model:
@@ -49,11 +65,14 @@ def parse_model(path: PathLike, data: bytes) -> Model:
         raise InputError(f"{path}{line}: this is not well-formed XML ({str(error).partition(':')[0]}).") from None
     except _Entity as entity:
         raise InputError(f"{path}, line {entity.line}: XML that declares entities of its own is not read.") from None
-    readers: dict[str, Callable[[Element], tuple[str, list[_Node]]]] = {"BIF": _xmlbif_nodes, "smile": _xdsl_nodes}
+    readers: dict[str, Callable[[Element], _Network]] = {"BIF": _read_xmlbif, "smile": _read_xdsl}
     if root.tag not in readers:
         raise InputError(f"{path}: the outermost element is {root.tag}; expected BIF (XMLBIF) or smile (XDSL).")
     try:
-        return _build(*readers[root.tag](root))
+        network = readers[root.tag](root)
+        # Read as GeNIe would read them, pyAgrum's files would give other answers than pyAgrum does.
+        by_pyagrum = root.tag == "smile" and _BY_PYAGRUM in data.partition(b"<smile")[0]
+        return _build(network._replace(reversed_parents=by_pyagrum))
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -82,7 +101,7 @@ def _refuse_entities(data: bytes) -> None:
         parser.Parse(data, True)
 
 
-def _xmlbif_nodes(root: Element) -> tuple[str, list[_Node]]:
+def _read_xmlbif(root: Element) -> _Network:
     network = root.find("NETWORK")
     if network is None:
         raise InputError("there is no element NETWORK.")
@@ -107,10 +126,10 @@ def _xmlbif_nodes(root: Element) -> tuple[str, list[_Node]]:
     unknown = next((name for name in definitions if name not in {node.name for node in nodes}), None)
     if unknown is not None:
         raise InputError(f"there is a DEFINITION for {unknown}, but no such variable.")
-    return (network.findtext("NAME") or "").strip(), nodes
+    return _Network((network.findtext("NAME") or "").strip(), nodes)
 
 
-def _xdsl_nodes(root: Element) -> tuple[str, list[_Node]]:
+def _read_xdsl(root: Element) -> _Network:
     nodes = []
     holder = root.find("nodes")
     for node in () if holder is None else holder:
@@ -121,7 +140,7 @@ def _xdsl_nodes(root: Element) -> tuple[str, list[_Node]]:
         states = tuple(state.get("id", "") for state in node.findall("state"))
         parents = node.find("parents")
         nodes.append(_Node(name, states, () if parents is None else tuple((parents.text or "").split()), table))
-    return root.get("id", ""), nodes
+    return _Network(root.get("id", ""), nodes)
 
 
 def _text(element: Element, tag: str) -> str:
@@ -132,7 +151,8 @@ def _text(element: Element, tag: str) -> str:
     return text
 
 
-def _build(name: str, nodes: list[_Node]) -> Model:
+def _build(network: _Network) -> Model:
+    nodes = network.nodes
     if not nodes:
         raise InputError("there are no variables.")
     variables = tuple(Variable(node.name, len(node.states), node.states) for node in nodes)
@@ -142,11 +162,12 @@ def _build(name: str, nodes: list[_Node]) -> Model:
         unknown = next((parent for parent in node.parents if parent not in numbers), None)
         if unknown is not None:
             raise InputError(f"the variable {node.name} has the parent {unknown}, but there is no such variable.")
-        scope = (*(numbers[parent] for parent in node.parents), number)
+        parents = node.parents[::-1] if network.reversed_parents else node.parents
+        scope = (*(numbers[parent] for parent in parents), number)
         rows = table_size([variables[parent].cardinality for parent in scope[:-1]])
         read = _certain if node.table.tag == "resultingstates" else _weights
         factors.append(Factor(scope, read(node, variables[number], rows)))
-    return Model(variables, tuple(factors), "bayes", name)
+    return Model(variables, tuple(factors), "bayes", network.name)
 
 
 def _weights(node: _Node, variable: Variable, rows: int) -> NDArray[np.float64]:

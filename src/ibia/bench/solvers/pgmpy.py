@@ -67,7 +67,9 @@ class PgmpyExact(Solver):
                     marginals.append(np.eye(model.cardinalities[variable])[evidence[variable]])
                 else:
                     found = engine.query([name], evidence=observed, show_progress=False)
-                    marginals.append(np.asarray(found.values, dtype=np.float64).reshape(-1))
+                    values = np.asarray(found.values, dtype=np.float64).reshape(-1)
+                    # Of Markov networks it returns weights, not probabilities.
+                    marginals.append(values / values.sum())
             return Answer(marginals, figures={"exact": True})
 
         return answer
