@@ -131,6 +131,7 @@ def machine(monkeypatch):
         monkeypatch.setattr("ibia.control.time", made)
         monkeypatch.setattr(anytime, "resident_memory", lambda: 0.0)
         monkeypatch.setattr("ibia.control.resident_memory", lambda: 0.0)
+        monkeypatch.setattr("ibia.tables.memory.resident_memory", lambda: 0.0)
         monkeypatch.setattr(anytime, "available_memory", lambda: 2.0**32)
         return made
 

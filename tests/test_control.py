@@ -50,7 +50,8 @@ def test_a_check_ends_it_too_and_other_trouble_passes_through() -> None:
 
 def test_memory_is_weighed_now_and_then_whatever_holds_it(monkeypatch) -> None:
     held = iter([100e6, 300e6, 600e6, 600e6, 900e6, 700e6, 900e6, 900e6])
-    monkeypatch.setattr(controls, "resident_memory", lambda: next(held))
+    monkeypatch.setattr(controls, "resident_memory", lambda: 100e6)
+    monkeypatch.setattr("ibia.tables.memory.resident_memory", lambda: next(held))
     monkeypatch.setattr(controls, "_WEIGHED_EVERY", 0.0)
     control = Control(memory=800e6)
     # The fifth look finds too much, but what waited for further use was most of it.
@@ -62,7 +63,8 @@ def test_memory_is_weighed_now_and_then_whatever_holds_it(monkeypatch) -> None:
 
 def test_a_limit_below_what_is_there_leaves_some_room(monkeypatch) -> None:
     held = iter([500e6, 600e6, 900e6, 900e6])
-    monkeypatch.setattr(controls, "resident_memory", lambda: next(held))
+    monkeypatch.setattr(controls, "resident_memory", lambda: 500e6)
+    monkeypatch.setattr("ibia.tables.memory.resident_memory", lambda: next(held))
     monkeypatch.setattr(controls, "_WEIGHED_EVERY", 0.0)
     control = Control(memory=1.0)
     control.check()
@@ -73,7 +75,7 @@ def test_a_limit_below_what_is_there_leaves_some_room(monkeypatch) -> None:
 
 def test_memory_is_not_weighed_at_every_check(monkeypatch) -> None:
     looks = []
-    monkeypatch.setattr(controls, "resident_memory", lambda: looks.append(1) or 0.0)
+    monkeypatch.setattr("ibia.tables.memory.resident_memory", lambda: looks.append(1) or 0.0)
     control = Control(memory=1e9)
     for _ in range(1000):
         control.check()

@@ -69,15 +69,12 @@ class Control:
         now = time.monotonic()
         if now < self._weigh_at:
             return
-        self._weigh_at = now + _WEIGHED_EVERY
-        held = resident_memory()
-        self._least = self._least or held + _LEAST
-        if held > max(self.memory, self._least):
-            from ibia.tables.memory import release_all
+        # Tables know of controls.
+        from ibia.tables.memory import weigh
 
-            release_all()
-            if resident_memory() > max(self.memory, self._least):
-                raise MemoryError
+        self._weigh_at = now + _WEIGHED_EVERY
+        self._least = self._least or resident_memory() + _LEAST
+        weigh(0, max(self.memory, self._least))
 
     @property
     def late(self) -> bool:

@@ -70,10 +70,9 @@ def estimates_of(rows: Iterable[Row]) -> list[tuple[Row, Estimate]]:
     found = []
     for row in rows:
         true = true_error(row)
-        if row.get("loopy"):
-            # It has no signs of its error.
-            continue
-        if true is not None and row.get("exact") is False and row.get("error_upper") is not None:
+        # Loopy propagation has no signs of its error.
+        judged = row.get("exact") is False and not row.get("loopy") and row.get("error_upper") is not None
+        if true is not None and judged:
             found.append((row, Estimate(row["error_estimate"], row["error_upper"], true)))
     return found
 

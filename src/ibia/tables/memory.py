@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
 
-__all__ = ["KEPT_BYTES", "address_of", "allocate", "allocate_unset", "limit_memory", "release_all"]
+__all__ = ["KEPT_BYTES", "address_of", "allocate", "allocate_unset", "limit_memory", "release_all", "weigh"]
 
 Array = NDArray[np.float64]
 
@@ -100,7 +100,7 @@ def allocate_unset(size: int) -> Array:
     _sort_in()
     if memory is None:
         if capacity >= _WEIGHED and _limit < math.inf:
-            _weigh(8 * capacity)
+            weigh(8 * capacity, _limit)
         memory = np.empty(capacity)
     return np.asarray(_Lease(memory, size))
 
@@ -111,10 +111,11 @@ def limit_memory(limit: float) -> None:
     _limit = limit
 
 
-def _weigh(size: int) -> None:
-    if resident_memory() + size > _limit:
+def weigh(size: int, limit: float) -> None:
+    """Raise `MemoryError` where so many bytes more would take the process beyond a limit, whatever waits for use."""
+    if resident_memory() + size > limit:
         release_all()
-        if resident_memory() + size > _limit:
+        if resident_memory() + size > limit:
             raise MemoryError
 
 
