@@ -130,8 +130,8 @@ class Messages:
 
     def for_each(self, function: Callable[[int], Outcome], space: Space) -> dict[int, Outcome]:
         """Call a function for each reduced clique, several at a time where they are large."""
-        entries = sum(map(space.size, self.scopes.values()))
-        outcomes = run_each(function, list(self.scopes), entries, space.control)
+        sizes = [space.size(scope) for scope in self.scopes.values()]
+        outcomes = run_each(function, list(self.scopes), sizes, space.control)
         return dict(zip(self.scopes, outcomes, strict=True))
 
 

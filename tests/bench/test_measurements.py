@@ -216,10 +216,12 @@ def test_threads_compares_bits(data, tmp_path, capsys):
     assert main([*arguments, "--repetitions", "2", "--json", str(out)]) == 0
     (row,) = read(out)
     assert row["same_bits"]
-    assert row["difference"] == 0.0
-    assert row["repetitions"] == 2
+    assert {threads: len(times) for threads, times in row["runs"].items()} == {"1": 2, "2": 2}
+    assert row["seconds_one"] == min(row["runs"]["1"])
     assert row["ratio"] == pytest.approx(row["seconds_one"] / row["seconds_several"])
     assert "same bits" in capsys.readouterr().out
+    assert main([*arguments, "--longer-than", "1000"]) == 0
+    assert "0 runs" in capsys.readouterr().out
 
 
 def test_memory_is_compared_with_each_limit(data, tmp_path, capsys):

@@ -1,12 +1,15 @@
-"""Branches of trees: a partition that respects the trees, balanced where that is possible, the same for any threads."""
+"""Branches of trees: pieces that respect the trees, done in their turn, and the same bits for any threads."""
 
 from __future__ import annotations
+
+import threading
+import time
 
 import numpy as np
 import pytest
 
 from ibia.control import Control
-from ibia.forest.branches import cut_branches, walk_trees
+from ibia.forest.branches import Branches, walk_trees
 from ibia.forest.calibrate import calibrate
 from ibia.forest.forest import Forest
 from ibia.tables import Space, Table
@@ -21,28 +24,99 @@ def random_parents(seed: int, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_tasks_are_whole_branches_and_the_rest_is_a_trunk(seed: int) -> None:
+def test_pieces_are_a_partition_whose_parents_come_first(seed: int) -> None:
     generator = np.random.default_rng(seed)
     parents = random_parents(seed, 200)
     sizes = 2.0 ** generator.integers(10, 20, 200)
-    tasks, trunk = cut_branches(parents, sizes)
-    assert tasks
-    np.testing.assert_array_equal(np.sort(np.concatenate([*tasks, trunk])), np.arange(200))
-    task_of = np.full(200, -1)
-    for number, task in enumerate(tasks):
-        assert (np.diff(task) > 0).all(), "parents come before children"
-        task_of[task] = number
+    branches = Branches.cut(parents, sizes)
+    assert len(branches.pieces) > 8
+    np.testing.assert_array_equal(np.sort(np.concatenate(branches.pieces)), np.arange(200))
+    piece_of = np.empty(200, int)
+    for number, piece in enumerate(branches.pieces):
+        assert (np.diff(piece) > 0).all(), "parents come before children"
+        assert branches.entries[number] == sizes[piece].sum()
+        assert branches.parents[number] < number
+        piece_of[piece] = number
     for clique, parent in enumerate(parents.tolist()):
-        if parent >= 0 and task_of[parent] >= 0:
-            assert task_of[clique] == task_of[parent], "what hangs from a branch belongs to it"
+        here = int(piece_of[clique])
+        there = int(piece_of[parent]) if parent >= 0 else -1
+        assert there == here or there == branches.parents[here], "a piece hangs on one other at most"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_piece_is_large_but_for_a_single_clique(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    # A star: one clique with very many branches.
+    stars = np.array([-1, *[0] * 499])
+    for parents in (random_parents(seed, 500), stars):
+        sizes = 2.0 ** generator.integers(8, 20, 500)
+        branches = Branches.cut(parents, sizes)
+        for piece, entries in zip(branches.pieces, branches.entries, strict=True):
+            assert entries - sizes[piece].max() <= sizes.sum() / 16
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(5))
+def test_everything_is_done_once_and_in_its_turn(seed: int, threads: int) -> None:
+    parents = random_parents(seed, 200)
+    branches = Branches.cut(parents, np.full(200, 2.0**16))
+    assert len(branches.pieces) > 8
+    generator = np.random.default_rng(seed)
+    for inwards in (True, False):
+        done: list[int] = []
+
+        def work(cliques: np.ndarray, done: list[int] = done) -> int:
+            done.extend(cliques.tolist())
+            time.sleep(float(generator.random()) * 1e-3)
+            return int(cliques.sum())
+
+        sums = (branches.inwards if inwards else branches.outwards)(work, Control(threads=threads))
+        assert sums == [piece.sum() for piece in branches.pieces]
+        assert sorted(done) == list(range(200))
+        place = {clique: number for number, clique in enumerate(done)}
+        for clique, parent in enumerate(parents.tolist()):
+            if parent >= 0:
+                assert (place[clique] < place[parent]) == inwards
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_an_error_ends_all(threads: int) -> None:
+    branches = Branches.cut(random_parents(1, 200), np.full(200, 2.0**16))
+    calls = []
+
+    def work(cliques: np.ndarray) -> None:
+        calls.append(cliques)
+        if len(calls) == 5:
+            raise MemoryError
+
+    with pytest.raises(MemoryError):
+        branches.outwards(work, Control(threads=threads))
+    assert len(calls) < len(branches.pieces)
+
+
+def test_branches_of_two_sides_are_worked_on_at_once() -> None:
+    forest, space, _ = chain(17, 40, Control())
+    walk = walk_trees(forest, space)
+    place = {clique: number for number, (clique, _) in enumerate(walk)}
+    parents = np.array([-1 if parent < 0 else place[parent] for _, parent in walk])
+    branches = Branches.cut(parents, np.full(40, 2.0**17))
+    both = threading.Barrier(2, timeout=30)
+    met = []
+
+    def work(cliques: np.ndarray) -> None:
+        # The first two pieces are the two ends, and pass only together.
+        met.append(cliques)
+        if len(met) <= 2:
+            both.wait()
+
+    branches.inwards(work, Control(threads=2))
 
 
 def test_small_forests_are_not_cut() -> None:
     parents = random_parents(0, 50)
     for size in (10.0, 2.0**11):
-        tasks, trunk = cut_branches(parents, np.full(50, size))
-        assert tasks == []
-        assert trunk.tolist() == list(range(50))
+        branches = Branches.cut(parents, np.full(50, size))
+        assert [piece.tolist() for piece in branches.pieces] == [list(range(50))]
 
 
 def chain(bits: int, count: int, control: Control) -> tuple[Forest, Space, dict[int, list[Table]]]:
@@ -60,15 +134,9 @@ def chain(bits: int, count: int, control: Control) -> tuple[Forest, Space, dict[
     return forest, space, potentials
 
 
-def test_a_path_is_rooted_in_its_middle_and_cut_in_halves() -> None:
+def test_a_path_is_rooted_in_its_middle() -> None:
     forest, space, _ = chain(17, 40, Control())
-    walk = walk_trees(forest, space)
-    assert walk[0][0] in (19, 20)
-    place = {clique: number for number, (clique, _) in enumerate(walk)}
-    parents = np.array([-1 if parent < 0 else place[parent] for _, parent in walk])
-    tasks, trunk = cut_branches(parents, np.full(40, 2.0**17))
-    assert sorted(task.size for task in tasks) in ([19, 20], [20, 20])
-    assert trunk.size <= 1
+    assert walk_trees(forest, space)[0][0] in (19, 20)
 
 
 def test_a_small_tree_keeps_its_root() -> None:

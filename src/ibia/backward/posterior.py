@@ -59,8 +59,8 @@ class Posterior:
         def marginals_of(clique: int) -> list[Table]:
             return beliefs[clique].marginals([(variable,) for variable in chosen[clique]])
 
-        entries = sum(beliefs[clique].values.size for clique in chosen)
-        found = run_each(marginals_of, list(chosen), entries, control)
+        sizes = [beliefs[clique].values.size for clique in chosen]
+        found = run_each(marginals_of, list(chosen), sizes, control)
         for variables, tables in zip(chosen.values(), found, strict=True):
             for variable, table in zip(variables, tables, strict=True):
                 table.normalise_in()

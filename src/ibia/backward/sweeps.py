@@ -222,8 +222,9 @@ class Sweeper:
             control.check()
             return _posterior_of(scope, here, there)
 
-        entries = sum(map(self.problem.space.size, asked.values()))
-        answers = dict(zip(asked, run_each(ask, list(asked.values()), entries, control), strict=True))
+        scopes = list(asked.values())
+        sizes = [self.problem.space.size(scope) for scope in scopes]
+        answers = dict(zip(asked, run_each(ask, scopes, sizes, control), strict=True))
         pairs = _MOST_PAIRS
         for clique, answer in answers.items():
             if answer is None:

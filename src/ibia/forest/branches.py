@@ -5,9 +5,10 @@ All of it follows from sizes alone, whoever does the work afterwards: so do the 
 
 from __future__ import annotations
 
+import heapq
+import threading
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from ibia.forest.forest import Forest
 from ibia.tables import Space
 from ibia.tables.threads import WORTH_SHARING, run_parts
 
-__all__ = ["Branches", "cut_branches", "walk_trees"]
+__all__ = ["Branches", "walk_trees"]
 
 Outcome = TypeVar("Outcome")
 
@@ -26,11 +27,8 @@ Walk = list[tuple[int, int]]
 
 # Forests with fewer entries are worked through faster than they are shared out.
 _LARGE = 2**22
-# Branches have at most such a part of the whole; which, is decided as if there were so many workers.
-_PARTS = (0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
-_WORKERS = 4
-# Small branches are put together to so many tasks.
-_TASKS = 16
+# Pieces have about such a part of the whole, and at least so many entries, unless it is a single clique.
+_PART, _LEAST = 1.0 / 32, 2.0**17
 
 
 def walk_trees(forest: Forest, space: Space) -> Walk:
@@ -61,72 +59,183 @@ def _centre(walk: Walk, sizes: Sequence[int]) -> int:
     return [clique for clique, _ in walk if below[clique] >= half][-1]
 
 
-def cut_branches(parents: Integers, sizes: NDArray[np.float64]) -> tuple[list[Integers], Integers]:
-    """Return tasks that can be done side by side, each a list of whole branches, and the cliques of the trunk.
-
-    Parents come before children in all of them.
-
-    Parameters
-    ----------
-    sizes
-        Entries of each clique.
-    """
-    count, whole = parents.size, float(sizes.sum())
-    if not _worth_sharing(whole, count):
-        return [], np.arange(count)
-    below = sizes.copy()
-    for clique in range(count - 1, -1, -1):
-        if parents[clique] >= 0:
-            below[parents[clique]] += below[clique]
-    above = np.where(parents >= 0, below[parents], np.inf)
-
-    def duration(part: float) -> float:
-        branches = below[(below <= part * whole) & (above > part * whole)]
-        trunk = float(sizes[below > part * whole].sum())
-        return trunk + max(float(branches.max(initial=0.0)), float(branches.sum()) / _WORKERS)
-
-    most = whole * min(_PARTS, key=duration)
-    # The largest branches first, each to the task that has least.
-    first = np.flatnonzero((below <= most) & (above > most))
-    loads = [0.0] * _TASKS
-    task_of = np.full(count, -1)
-    for clique in first[np.argsort(-below[first], kind="stable")].tolist():
-        task = loads.index(min(loads))
-        loads[task] += float(below[clique])
-        task_of[clique] = task
-    for clique in np.flatnonzero(above <= most).tolist():
-        task_of[clique] = task_of[parents[clique]]
-    tasks = [np.flatnonzero(task_of == task) for task in range(_TASKS)]
-    return [task for task in tasks if task.size], np.flatnonzero(task_of < 0)
-
-
 class Branches(NamedTuple):
-    """Pieces of work that form trees, cut into what can be done side by side and the rest.
+    """Work on cliques of trees, or on anything that forms trees, cut into pieces that hang on each other.
 
     Attributes
     ----------
-    tasks, trunk
-        See `cut_branches`.
+    pieces
+        Each a list of cliques; parents come before children, in pieces and in the list of them.
+    parents
+        Piece → the one that it hangs on (−1: none).
     entries
-        Of all tasks.
+        Of each piece.
     """
 
-    tasks: list[Integers]
-    trunk: Integers
-    entries: int
+    pieces: list[Integers]
+    parents: list[int]
+    entries: list[float]
 
     @classmethod
     def cut(cls, parents: Integers, sizes: NDArray[np.float64]) -> Branches:
-        """Cut trees, given for each piece the one that it hangs on (one before it; −1: none) and its entries."""
-        tasks, trunk = cut_branches(parents, sizes)
-        return cls(tasks, trunk, int(sum(sizes[task].sum() for task in tasks)))
+        """Cut trees.
+
+        Small branches of a clique belong to its piece, or form pieces of their own where there are many.
+
+        Parameters
+        ----------
+        parents
+            Clique → the one that it hangs on, which comes before it (−1: none).
+        sizes
+            Entries of each clique.
+        """
+        count, whole = parents.size, float(sizes.sum())
+        if not _worth_sharing(whole, count):
+            return cls([np.arange(count)], [-1], [whole])
+        enough = max(_PART * whole, _LEAST)
+        # The piece that a clique is the top of, if it is; the last row is for what hangs on nothing.
+        top_of = [-1] * count
+        small: list[list[int]] = [[] for _ in range(count + 1)]
+        gathered = [0.0] * (count + 1)
+        pieces = 0
+        for clique in range(count - 1, -1, -1):
+            parent = int(parents[clique])
+            small[parent].append(clique)
+            size = float(sizes[clique]) + gathered[clique]
+            if size >= enough:
+                tops = [small[parent].pop()]
+            elif gathered[parent] + size >= enough:
+                tops, small[parent], gathered[parent] = small[parent], [], 0.0
+            else:
+                gathered[parent] += size
+                continue
+            for top in tops:
+                top_of[top] = pieces
+            pieces += 1
+        for top in small[-1]:
+            top_of[top] = pieces
+        piece_of = top_of
+        above: dict[int, int] = {}
+        for clique, parent in enumerate(parents.tolist()):
+            if piece_of[clique] < 0:
+                piece_of[clique] = piece_of[parent]
+            else:
+                above.setdefault(piece_of[clique], piece_of[parent] if parent >= 0 else -1)
+        # In the order of their first cliques, which is the one in which they were met here.
+        place = {-1: -1} | {piece: number for number, piece in enumerate(above)}
+        cut = np.array([place[piece] for piece in piece_of])
+        return cls(
+            [np.flatnonzero(cut == number) for number in range(len(above))],
+            [place[piece] for piece in above.values()],
+            np.bincount(cut, sizes).tolist(),
+        )
 
     def inwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
-        """Have all pieces done, each after those that hang on it; return what the calls returned."""
-        outcomes = run_parts([partial(work, task[::-1]) for task in self.tasks], self.entries, control)
-        return [*outcomes, work(self.trunk[::-1])]
+        """Have all cliques done, each after those that hang on it; return what the calls returned."""
+        ways = list(self.entries)
+        for piece, parent in enumerate(self.parents):
+            if parent >= 0:
+                ways[piece] += ways[parent]
+        waiting = [0] * len(self.pieces)
+        for parent in self.parents:
+            if parent >= 0:
+                waiting[parent] += 1
+        then = [[parent] if parent >= 0 else [] for parent in self.parents]
+        pieces = [piece[::-1] for piece in self.pieces]
+        return _Round(pieces, work, waiting, then, ways, sum(self.entries)).run(control)
 
     def outwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
-        """Have all pieces done, each after the one that it hangs on; return what the calls returned."""
-        outcome = work(self.trunk)
-        return [outcome, *run_parts([partial(work, task) for task in self.tasks], self.entries, control)]
+        """Have all cliques done, each after the one that it hangs on; return what the calls returned."""
+        ways = [0.0] * len(self.pieces)
+        then: list[list[int]] = [[] for _ in self.pieces]
+        for piece in range(len(self.pieces) - 1, -1, -1):
+            ways[piece] += self.entries[piece]
+            parent = self.parents[piece]
+            if parent >= 0:
+                then[parent].append(piece)
+                ways[parent] = max(ways[parent], ways[piece])
+        waiting = [int(parent >= 0) for parent in self.parents]
+        return _Round(self.pieces, work, waiting, then, ways, sum(self.entries)).run(control)
+
+
+class _Round(Generic[Outcome]):
+    """Pieces of work under way, some after others.
+
+    Parameters
+    ----------
+    waiting
+        How many others each piece has to wait for.
+    then
+        Those that wait for it.
+    ways
+        What has to be done from a piece on, one piece after the other: the longest way comes first.
+    entries
+        Of all pieces.
+    """
+
+    def __init__(
+        self,
+        pieces: list[Integers],
+        work: Callable[[Integers], Outcome],
+        waiting: list[int],
+        then: list[list[int]],
+        ways: list[float],
+        entries: float,
+    ) -> None:
+        self._entries = int(entries)
+        self._pieces = pieces
+        self._work = work
+        self._waiting = waiting
+        self._then = then
+        self._ways = ways
+        self._outcomes: dict[int, Outcome] = {}
+        self._ready = [(-ways[piece], piece) for piece, others in enumerate(waiting) if not others]
+        heapq.heapify(self._ready)
+        self._running = 0
+        self._change = threading.Condition()
+        self._failed = False
+
+    def run(self, control: Control) -> list[Outcome]:
+        """Do all pieces and return what the calls returned, in their order.
+
+        Where there is only one to be done, its large tables are shared instead.
+        """
+        while self._ready:
+            if len(self._ready) == 1 or control.threads == 1:
+                _, piece = heapq.heappop(self._ready)
+                self._note(piece, self._work(self._pieces[piece]))
+            else:
+                run_parts([self._help] * control.threads, self._entries, control)
+        return [self._outcomes[piece] for piece in range(len(self._pieces))]
+
+    def _help(self) -> None:
+        """Do pieces while there are several to be done."""
+        while True:
+            with self._change:
+                while not self._ready and self._running:
+                    self._change.wait()
+                if self._failed or len(self._ready) + self._running < 2:
+                    return
+                _, piece = heapq.heappop(self._ready)
+                self._running += 1
+            try:
+                outcome = self._work(self._pieces[piece])
+            except BaseException:
+                with self._change:
+                    self._failed = True
+                    self._ready.clear()
+                    self._running -= 1
+                    self._change.notify_all()
+                raise
+            with self._change:
+                self._running -= 1
+                self._note(piece, outcome)
+                self._change.notify_all()
+
+    def _note(self, piece: int, outcome: Outcome) -> None:
+        """Note what a piece has returned, and which others can be done now."""
+        self._outcomes[piece] = outcome
+        for other in self._then[piece]:
+            self._waiting[other] -= 1
+            if not self._waiting[other]:
+                heapq.heappush(self._ready, (-self._ways[other], other))

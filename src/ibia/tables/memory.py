@@ -122,7 +122,8 @@ def weigh(size: int, limit: float) -> None:
 def allocate(size: int, value: float) -> Array:
     """Return a new array of `size` entries, all `value`."""
     array = allocate_unset(size)
-    array.fill(value)
+    # Not by `fill`, which keeps Python's lock: another thread would wait.
+    array[:] = value
     return array
 
 

@@ -33,9 +33,15 @@ def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control:
 
 
 def run_each(
-    function: Callable[[Item], Outcome], items: Sequence[Item], entries: int, control: Control
+    function: Callable[[Item], Outcome], items: Sequence[Item], sizes: Sequence[int], control: Control
 ) -> list[Outcome]:
-    """Call a function with each of some items, whose tables have so many entries together, as `run_parts` does."""
+    """Call a function with each of some items, whose tables have these sizes, as `run_parts` does.
+
+    The largest are begun first, so that nobody waits long for who has one more.
+    """
+    entries = sum(sizes)
     if entries < WORTH_SHARING * len(items):
         return [function(item) for item in items]
-    return run_parts([partial(function, item) for item in items], entries, control)
+    order = sorted(range(len(items)), key=lambda place: -sizes[place])
+    outcomes = run_parts([partial(function, items[place]) for place in order], entries, control)
+    return [outcome for _, outcome in sorted(zip(order, outcomes, strict=True), key=lambda pair: pair[0])]
