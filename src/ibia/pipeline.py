@@ -37,7 +37,7 @@ from ibia.simplify.working import NOTHING_POSSIBLE
 from ibia.slices import solve_by_slices
 from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
-from ibia.tables.memory import limit_memory
+from ibia.tables.memory import end_of_run, limit_memory
 from ibia.workers import Workers
 
 __all__ = ["UPDATES", "Choices", "Prepared", "Run", "infer", "prepare_model"]
@@ -203,6 +203,7 @@ def infer(
             result = Search(answer, predictor, goal, control, improved, propagated if by_sweeps else None).run()
     finally:
         workers.leave()
+        end_of_run()
     return replace(result, seconds=time.monotonic() - started)
 
 

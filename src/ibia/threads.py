@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from ibia.control import Control
 
-__all__ = ["run_all"]
+__all__ = ["has_help", "run_all"]
 
 Outcome = TypeVar("Outcome")
 
@@ -21,13 +21,18 @@ _starting = threading.Lock()
 _state = threading.local()
 
 
+def has_help(control: Control) -> bool:
+    """Tell whether `run_all` would use other threads, for as many functions as there are threads."""
+    return control.threads > 1 and not getattr(_state, "helping", False)
+
+
 def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> list[Outcome]:
     """Call all functions, on the threads of the run, and return their results in order.
 
     A function that itself has parts does them one after the other: threads that wait for each other would never end.
     """
     helpers = min(len(functions), control.threads) - 1
-    if helpers <= 0 or getattr(_state, "helping", False):
+    if helpers <= 0 or not has_help(control):
         return [function() for function in functions]
     _start_helpers(helpers)
     results: list[Any] = [None] * len(functions)

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from ibia.alternative import Alternative, Solved, Trial
 from ibia.control import Control, Stopped, collecting_rarely
 from ibia.prepare import Problem
-from ibia.tables.memory import limit_memory, release_all
+from ibia.tables.memory import end_of_run, limit_memory, release_all
 
 __all__ = ["READY", "main"]
 
@@ -144,4 +144,5 @@ class _Service:
         """Let go of all there is."""
         self._trials.clear()
         self._problems.clear()
+        end_of_run()
         release_all()

@@ -13,9 +13,11 @@ from ibia.tables import memory
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
+    memory.end_of_run()
     memory.release_all()
     yield
     memory.limit_memory(math.inf)
+    memory.end_of_run()
     memory.release_all()
 
 
@@ -39,6 +41,7 @@ def test_no_more_is_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len({memory.address_of(array) for array in arrays}) == 5
         del arrays
         gc.collect()
+        memory.end_of_run()
         assert memory._kept <= 3 * 2**19
         assert memory._kept == sum(array.nbytes for waiting in memory._free.values() for array in waiting)
 
@@ -49,3 +52,47 @@ def test_arrays_beyond_the_limit_are_refused() -> None:
         memory.allocate_unset(2**18)
     memory.limit_memory(math.inf)
     assert memory.allocate_unset(2**18).size == 2**18
+
+
+def test_while_a_run_lasts_memory_is_kept_up_to_the_most_that_was_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_KEPT", 2**20)
+    before = memory._used
+    arrays = [memory.allocate_unset(2**17) for _ in range(5)]
+    places = {memory.address_of(array) for array in arrays}
+    del arrays
+    gc.collect()
+    assert memory._kept == 5 * 2**20
+    assert memory._used == before
+    arrays = [memory.allocate_unset(2**17) for _ in range(5)]
+    assert {memory.address_of(array) for array in arrays} == places
+    del arrays
+    gc.collect()
+    # Others take their place: together they never are more than there was.
+    other = memory.allocate_unset(2**19)
+    assert memory._kept == 2**20
+    assert memory._used == before + 2**22
+    del other
+    gc.collect()
+    assert memory._kept == 5 * 2**20
+    memory.end_of_run()
+    assert memory._kept <= 2**20
+
+
+def test_memory_that_is_refused_does_not_count_as_used() -> None:
+    before = memory._used
+    memory.limit_memory(1.0)
+    with pytest.raises(MemoryError):
+        memory.allocate_unset(2**18)
+    assert memory._used == before
+
+
+def test_memory_serves_what_is_not_much_smaller() -> None:
+    array = memory.allocate_unset(3 * 2**15)
+    place = memory.address_of(array)
+    del array
+    gc.collect()
+    much_smaller = memory.allocate_unset(2**15)
+    assert memory.address_of(much_smaller) != place
+    smaller = memory.allocate_unset(2**16)
+    assert memory.address_of(smaller) == place
+    assert smaller.size == 2**16

@@ -25,6 +25,7 @@ from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, 
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
 from ibia.tables.memory import address_of
+from ibia.tables.threads import worth_sharing
 
 __all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]
 
@@ -368,32 +369,29 @@ class _Layout:
         cliques = np.ascontiguousarray(cliques)
         log_scale, place = 0.0, 0
         while place < cliques.size:
-            self.space.control.check()
-            scale, place = propagate(self.plan, phase, cliques, place)
+            control = self.space.control
+            control.check()
+            clique = int(cliques[place])
+            entries = self._clique_sizes[clique]
+            if entries >= LARGE:
+                self._provide(phase, clique)
+            if entries >= LARGE and worth_sharing(entries, control):
+                scale, place = self._share(phase, clique), place + 1
+            else:
+                scale, place = propagate(self.plan, phase, cliques, place)
             log_scale += scale
-            if place < cliques.size and self._clique_sizes[clique := int(cliques[place])] >= LARGE:
-                log_scale += self._large(phase, clique)
-                place += 1
+            if entries >= LARGE and phase == DISTRIBUTE:
+                self._let_go(clique)
             if math.isnan(log_scale):
                 raise ZeroMassError
         return log_scale
 
-    def _large(self, phase: int, clique: int) -> float:
-        """Do what `propagate` does for one large clique; return the logarithm of the scale taken out."""
+    def _share(self, phase: int, clique: int) -> float:
+        """Do what `propagate` does for one large clique, on several threads."""
         plan = self.plan
         has_parent = bool(plan.parents[clique] >= 0)
-        children = plan.children[plan.child_starts[clique] : plan.child_starts[clique + 1]].tolist()
-        if phase == COLLECT:
-            if not has_parent:
-                return 0.0
-            self._give("upward", clique)
-            if plan.divisors[clique]:
-                self._give("ratios", clique)
-            else:
-                plan.ratios[clique] = plan.upward[clique]
-        else:
-            for child in children:
-                self._give("downward", child)
+        if phase == COLLECT and not has_parent:
+            return 0.0
         rows = rows_of(plan, clique, phase)
         _clear(rows)
         product = int(plan.beliefs[clique]) if phase == DISTRIBUTE else 0
@@ -405,13 +403,31 @@ class _Layout:
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or not has_parent:
                 log_scale = logarithm
-        log_scale += finish(plan, clique, phase, total, log_scale)
+        return log_scale + finish(plan, clique, phase, total, log_scale)
+
+    def _children(self, clique: int) -> list[int]:
+        plan = self.plan
+        return list(map(int, plan.children[plan.child_starts[clique] : plan.child_starts[clique + 1]]))
+
+    def _provide(self, phase: int, clique: int) -> None:
+        """Get memory for the messages that a large clique is about to send."""
+        plan = self.plan
         if phase == DISTRIBUTE:
-            for child in children:
-                self._messages.pop(("ratios", child), None)
-            self._messages.pop(("upward", clique), None)
-            self._messages.pop(("downward", clique), None)
-        return log_scale
+            for child in self._children(clique):
+                self._give("downward", child)
+        elif plan.parents[clique] >= 0:
+            self._give("upward", clique)
+            if plan.divisors[clique]:
+                self._give("ratios", clique)
+            else:
+                plan.ratios[clique] = plan.upward[clique]
+
+    def _let_go(self, clique: int) -> None:
+        """Give back the memory of messages that a large clique has used up."""
+        for child in self._children(clique):
+            self._messages.pop(("ratios", child), None)
+        self._messages.pop(("upward", clique), None)
+        self._messages.pop(("downward", clique), None)
 
     def _give(self, kind: str, place: int) -> None:
         """Allocate a large edge's message, unless it has lasting memory."""

@@ -3,7 +3,8 @@
 Collect: from the leaves on, every clique multiplies its inputs with its children's messages and sums the product to the
 sepset towards its parent. Distribute: from the root on, the product of everything, summed to the sepset towards each
 child, is what the two agree on; divided by the child's message it is the message back. A clique's product is written
-down only where a belief is wanted. Large cliques are left to the caller, who may spread them over several cores.
+down only where a belief is wanted. The caller gets memory for messages of large cliques before their turn, and may
+spread their products over several cores.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ibia.tables.contract import (
     LARGE,
     MERGING,
     Rows,
+    contract_alone,
     contract_logarithms,
     merge_inputs,
     strides_of,
@@ -288,16 +290,17 @@ def _read_sepset(plan: Plan, clique: int) -> None:
 
 @_compile
 def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[float, int]:
-    """Work through cliques from a place in a list on until a large one comes, or for long.
+    """Work through cliques, from a place in a list on, until a large one comes that is not the first, or for long.
 
     Returns the logarithm of the scales taken out (not a number: zero mass) and the place that comes next.
     """
     log_scale = 0.0
     work = 0
+    first = place
     while place < cliques.size and work < _WORK:
         clique = cliques[place]
         size = _entries(plan, plan.scope_starts, plan.scopes, clique)
-        if size >= LARGE:
+        if size >= LARGE and place > first:
             break
         work += size
         if phase == COLLECT and plan.parents[clique] < 0:
@@ -311,7 +314,9 @@ def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[fl
         total_wanted = plan.parents[clique] < 0
         total, taken_out = 0.0, 0.0
         if not plan.logarithmic[clique]:
-            if size >= MERGING:
+            if size >= LARGE:
+                total = contract_alone(rows, product, total_wanted)
+            elif size >= MERGING:
                 fewer, arena = merge_inputs(rows)
                 total = contract_whole(fewer, product, total_wanted)
                 # Alive until here: the contraction knows it by its address only.

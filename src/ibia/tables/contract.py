@@ -21,16 +21,17 @@ from numpy.typing import NDArray
 from ibia.compiled import entry, inside, with_compiler
 from ibia.control import Control
 from ibia.tables.blocks import block_axes, contract_blocks
-from ibia.tables.threads import run_parts
+from ibia.tables.threads import run_parts, worth_sharing
 
 if with_compiler():
-    from ibia.tables.intrinsics import array_at, contract_whole
+    from ibia.tables.intrinsics import array_at, contract_part, contract_whole
 
 __all__ = [
     "LARGE",
     "MERGING",
     "Rows",
     "contract",
+    "contract_alone",
     "contract_in_chunks",
     "contract_logarithms",
     "merge_inputs",
@@ -51,6 +52,7 @@ _MERGED_SHARE = 16
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract", "nsz"}
 _compile = entry(fastmath=_FAST)
+_compile_in_order = entry()
 _inside = inside(fastmath=_FAST)
 
 
@@ -358,8 +360,46 @@ def _chunk_axes(rows: Rows) -> tuple[Integers, int, int]:
     return chosen[:count], chunks, size // block
 
 
+@_compile_in_order
+def contract_alone(rows: Rows, product: int, total_wanted: int) -> float:
+    """Do what `contract_in_chunks` does, chunk after chunk in one call: the same sums."""
+    fewer, arena = merge_inputs(rows)
+    axes, chunks, blocks = _chunk_axes(fewer)
+    count = blocks // chunks
+    addresses = fewer.addresses.copy()
+    space = 0
+    for t in range(fewer.inputs, addresses.size):
+        for k in range(axes.size):
+            if fewer.strides[t, axes[k]] == 0:
+                # The output is not the chunk's own: it is added up apart.
+                addresses[t] = 0
+        if addresses[t] == 0:
+            space += fewer.sizes[t]
+    copies = np.empty(space)
+    place = 0
+    for t in range(fewer.inputs, addresses.size):
+        if addresses[t] == 0:
+            addresses[t] = copies.ctypes.data + 8 * place
+            place += fewer.sizes[t]
+    own = Rows(fewer.cardinalities, fewer.strides, addresses, fewer.sizes, fewer.inputs)
+    total = 0.0
+    for chunk in range(chunks):
+        copies[:] = 0.0
+        total += contract_part(own, product, total_wanted, axes, chunk * count, (chunk + 1) * count)
+        for t in range(fewer.inputs, addresses.size):
+            if addresses[t] != fewer.addresses[t]:
+                output, copy = array_at(fewer.addresses[t], fewer.sizes[t]), array_at(addresses[t], fewer.sizes[t])
+                for i in range(output.size):
+                    output[i] += copy[i]
+    # Alive until here: the contraction knows it by its address only.
+    return total + 0.0 * arena.size
+
+
 def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, control: Control) -> float:
     """Contract a large product on several threads; the sums do not depend on how many."""
+    entries = math.prod(rows.cardinalities.tolist())
+    if not worth_sharing(entries, control):
+        return contract_alone(rows, product, int(total_wanted))
     rows, arena = merge_inputs(rows)
     axes, chunks, blocks = _chunk_axes(rows)
     shared = [
@@ -380,11 +420,10 @@ def contract_in_chunks(rows: Rows, product: int, total_wanted: bool, control: Co
             own[_ADDRESSES] = addresses.ctypes.data
         return contract_blocks(*[*own, product, int(total_wanted), chunk * count, (chunk + 1) * count])
 
-    entries = math.prod(rows.cardinalities.tolist())
     totals = run_parts([partial(part, chunk) for chunk in range(chunks)], entries, control)
     for t in shared:
         output = np.ctypeslib.as_array((ctypes.c_double * int(rows.sizes[t])).from_address(int(rows.addresses[t])))
         for chunk in range(chunks):
             output += copies[t][chunk]
     del arena
-    return math.fsum(totals)
+    return sum(totals)

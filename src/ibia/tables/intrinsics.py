@@ -13,7 +13,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-__all__ = ["array_at", "contract_whole", "integers_at"]
+__all__ = ["array_at", "contract_part", "contract_whole", "integers_at"]
 
 _CONTRACT = "ibia_contract"
 
@@ -45,30 +45,48 @@ array_at = _array_maker(types.float64)
 integers_at = _array_maker(types.int64)
 
 
+def _call_contract(context: Any, builder: Any, rows: Any, value: Any, first_axes: Any, others: Any) -> Any:
+    """Call the machine code of `contract_blocks` with tables, an array of axes (None: no axes) and the rest."""
+    word = ir.IntType(64)
+    arrays = [
+        make_array(array_type)(context, builder, builder.extract_value(value, place))  # type: ignore[no-untyped-call]
+        for place, array_type in enumerate(rows.types[:4])
+    ]
+    axes, tables = (builder.extract_value(arrays[place].shape, 0) for place in (0, 2))
+    inputs = builder.extract_value(value, 4)
+    first, count = word(0), word(0)
+    if first_axes is not None:
+        first, count = builder.ptrtoint(first_axes.data, word), builder.extract_value(first_axes.shape, 0)
+    function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+        builder.module, ir.FunctionType(ir.DoubleType(), [word] * 13), _CONTRACT
+    )
+    places = [builder.ptrtoint(array.data, word) for array in arrays]
+    return builder.call(function, [*places, first, axes, tables, count, inputs, *others])
+
+
 def _contract_whole(_context: Any, rows: Any, _product: Any, _total_wanted: Any) -> Any:
     """Contract all blocks, from compiled code: `contract` with no axes first."""
 
     def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        arrays = [
-            make_array(array_type)(  # type: ignore[no-untyped-call]
-                context, builder, builder.extract_value(arguments[0], place)
-            )
-            for place, array_type in enumerate(rows.types[:4])
-        ]
-        axes, tables = (builder.extract_value(arrays[place].shape, 0) for place in (0, 2))
-        places = [builder.ptrtoint(array.data, word) for array in arrays]
-        inputs = builder.extract_value(arguments[0], 4)
-        none, everything = word(0), word(-1)
-        function = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, ir.FunctionType(ir.DoubleType(), [word] * 13), _CONTRACT
-        )
-        return builder.call(
-            function,
-            [*places, none, axes, tables, none, inputs, arguments[1], arguments[2], none, everything],
-        )
+        value, product, total_wanted = arguments
+        none, everything = ir.IntType(64)(0), ir.IntType(64)(-1)
+        return _call_contract(context, builder, rows, value, None, [product, total_wanted, none, everything])
 
     return types.float64(rows, types.int64, types.int64), generate
 
 
+def _contract_part(
+    _context: Any, rows: Any, _product: Any, _total_wanted: Any, axes: Any, _start: Any, _stop: Any
+) -> Any:
+    """Contract some blocks, from compiled code: `contract`."""
+
+    def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        value, product, total_wanted, first, start, stop = arguments
+        first_axes = make_array(axes)(context, builder, first)  # type: ignore[no-untyped-call]
+        return _call_contract(context, builder, rows, value, first_axes, [product, total_wanted, start, stop])
+
+    return types.float64(rows, types.int64, types.int64, axes, types.int64, types.int64), generate
+
+
 contract_whole: Any = intrinsic(_contract_whole)
+contract_part: Any = intrinsic(_contract_part)

@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
 
-__all__ = ["KEPT_BYTES", "address_of", "allocate", "allocate_unset", "limit_memory", "release_all", "weigh"]
+__all__ = [
+    "KEPT_BYTES",
+    "address_of",
+    "allocate",
+    "allocate_unset",
+    "end_of_run",
+    "limit_memory",
+    "release_all",
+    "weigh",
+]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +36,9 @@ KEPT_BYTES = 2.0**30
 
 # Smaller arrays come from the heap, without a system call.
 _SMALLEST = 2**15
-# Bytes kept for further use at most.
+# Memory that waits serves arrays that are smaller by so much.
+_LARGER = 1.5
+# Bytes kept for further use at most, or, while a run lasts, what takes it no higher than it has been.
 _KEPT = 2**29
 
 # New arrays of this many entries on are weighed against the limit before they are made.
@@ -37,7 +48,8 @@ _WEIGHED = 2**17
 _returned: deque[Array] = deque()
 _lock = threading.Lock()
 _free: dict[int, list[Array]] = {}
-_kept = 0
+# Bytes that wait for further use, that are in use, and the most that were in use so far.
+_kept = _used = _peak = 0
 _limit = math.inf
 
 
@@ -57,7 +69,7 @@ class _Lease:
 
 def _sort_in() -> None:
     """Put memory that was given back where it is found, unless another one is about to."""
-    global _kept
+    global _kept, _used
     while _returned and _lock.acquire(blocking=False):
         try:
             while _returned:
@@ -67,10 +79,16 @@ def _sort_in() -> None:
                 waiting.append(memory)
                 _free[memory.size] = waiting
                 _kept += memory.nbytes
-            while _kept > _KEPT:
-                _take(next(iter(_free)))
+                _used -= memory.nbytes
+            _keep_within_reason()
         finally:
             _lock.release()
+
+
+def _keep_within_reason() -> None:
+    """Give memory that waits for further use back to the system where it is too much (with the lock held)."""
+    while _kept > max(_KEPT, _peak - _used):
+        _take(next(iter(_free)))
 
 
 def _take(size: int) -> Array:
@@ -81,6 +99,20 @@ def _take(size: int) -> Array:
     if not waiting:
         del _free[size]
     _kept -= memory.nbytes
+    return memory
+
+
+def _lend(capacity: int) -> Array | None:
+    """Take memory for use, if some waits that is large enough and not much larger; note what more is in use."""
+    global _used, _peak
+    memory, found = None, capacity
+    with _lock:
+        while found <= _LARGER * capacity and memory is None:
+            memory = _take(found) if found in _free else None
+            found = _capacity(found + 1)
+        _used += 8 * capacity if memory is None else memory.nbytes
+        _peak = max(_peak, _used)
+        _keep_within_reason()
     return memory
 
 
@@ -95,14 +127,24 @@ def allocate_unset(size: int) -> Array:
     if size < _SMALLEST:
         return np.empty(size)
     capacity = _capacity(size)
-    with _lock:
-        memory = _take(capacity) if capacity in _free else None
+    memory = _lend(capacity)
     _sort_in()
     if memory is None:
+        memory = _new(capacity)
+    return np.asarray(_Lease(memory, size))
+
+
+def _new(capacity: int) -> Array:
+    """Return new memory, which is counted as in use."""
+    global _used
+    try:
         if capacity >= _WEIGHED and _limit < math.inf:
             weigh(8 * capacity, _limit)
-        memory = np.empty(capacity)
-    return np.asarray(_Lease(memory, size))
+        return np.empty(capacity)
+    except MemoryError:
+        with _lock:
+            _used -= 8 * capacity
+        raise
 
 
 def limit_memory(limit: float) -> None:
@@ -134,14 +176,22 @@ def address_of(array: Array) -> int:
 
 def _start_afresh() -> None:
     """After a fork: whoever held the lock is not there any more, nor is what it did half."""
-    global _lock, _kept
+    global _lock, _kept, _used, _peak
     _lock = threading.Lock()
     _returned.clear()
     _free.clear()
-    _kept = 0
+    _kept = _used = _peak = 0
 
 
 os.register_at_fork(after_in_child=_start_afresh)
+
+
+def end_of_run() -> None:
+    """Keep no more memory for further use than a next run is sure to need."""
+    global _peak
+    with _lock:
+        _peak = 0
+        _keep_within_reason()
 
 
 def release_all() -> None:

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TypeVar
 
 from ibia.control import Control
-from ibia.threads import run_all
+from ibia.threads import has_help, run_all
 
-__all__ = ["WORTH_SHARING", "run_each", "run_parts"]
+__all__ = ["WORTH_SHARING", "run_each", "run_parts", "worth_sharing"]
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -19,6 +19,11 @@ Outcome = TypeVar("Outcome")
 _WORTH_WAKING = 2**19
 # With smaller tables, in the mean, most of the work is Python's, whose lock threads would fight for.
 WORTH_SHARING = 2**12
+
+
+def worth_sharing(entries: int, control: Control) -> bool:
+    """Tell whether work on so many table entries, if cut in parts, would be done on several threads."""
+    return entries >= _WORTH_WAKING and has_help(control)
 
 
 def run_parts(functions: Sequence[Callable[[], Outcome]], entries: int, control: Control) -> list[Outcome]:
