@@ -7,7 +7,7 @@ the variable and an interface variable of the clique, interface variables last.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -15,7 +15,7 @@ from ibia.errors import InputError
 from ibia.forest.forest import Edge, Forest
 from ibia.tables import Scope, Space, Table
 from ibia.tables.contract import LARGE
-from ibia.tables.threads import run_parts
+from ibia.tables.threads import run_each, run_parts
 
 __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 
@@ -163,12 +163,15 @@ class KullbackLeibler:
     def _measure(self, wanted: list[tuple[int | Edge, int]], scopes: Scopes, sepsets: Sepsets) -> None:
         """Compute H(v | rest) of pairs of a clique or sepset and a variable v, if not known, on threads if worth it."""
         conditionals = self._conditionals
-        missing: dict[tuple[int | Edge, int], Table] = {}
-        for key, variable in wanted:
-            if key not in conditionals or variable not in conditionals[key]:
-                missing[key, variable] = self._table(key, sepsets[key] if isinstance(key, tuple) else scopes[key])
-        if not missing:
+        unknown = [
+            (key, variable)
+            for key, variable in wanted
+            if key not in conditionals or variable not in conditionals[key]
+        ]
+        if not unknown:
             return
+        tables = self._tables(dict.fromkeys(key for key, _ in unknown), scopes, sepsets)
+        missing = {(key, variable): tables[key] for key, variable in unknown}
         whole = {key: table for (key, _), table in missing.items() if key not in self._entropies}
         tasks = [table.entropy for table in whole.values()]
         tasks += [partial(table.entropy_without, variable) for (_, variable), table in missing.items()]
@@ -182,17 +185,28 @@ class KullbackLeibler:
         for (key, variable), entropy in zip(missing, found[len(whole) :], strict=True):
             conditionals.setdefault(key, {})[variable] = self._entropies[key] - entropy
 
-    def _table(self, key: int | Edge, scope: set[int]) -> Table:
-        """Return the marginal of a clique or sepset over what is left of its scope."""
-        current = self._current.get(key)
-        if current is None or len(current.scope) != len(scope):
-            belief = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
-            if current is None and len(belief.scope) == len(scope):
-                current = belief
-            else:
-                current = (current or belief).marginal(tuple(sorted(scope)))
-            self._current[key] = current
-        return current
+    def _tables(self, keys: Iterable[int | Edge], scopes: Scopes, sepsets: Sepsets) -> dict[int | Edge, Table]:
+        """Return the marginals of cliques and sepsets over what is left of their scopes."""
+        tables: dict[int | Edge, Table] = {}
+        larger: dict[int | Edge, tuple[Table, set[int]]] = {}
+        for key in keys:
+            scope = sepsets[key] if isinstance(key, tuple) else scopes[key]
+            table = self._current.get(key)
+            if table is None:
+                table = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
+            tables[key] = table
+            if len(table.scope) != len(scope):
+                larger[key] = table, scope
+
+        def summed(key: int | Edge) -> Table:
+            table, scope = larger[key]
+            return table.marginal(tuple(sorted(scope)))
+
+        if larger:
+            sizes = [table.values.size for table, _ in larger.values()]
+            tables.update(zip(larger, run_each(summed, list(larger), sizes, self.space.control), strict=True))
+        self._current.update(tables)
+        return tables
 
 
 class MutualInformation(KullbackLeibler):

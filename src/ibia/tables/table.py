@@ -20,7 +20,7 @@ from ibia.tables import kernels, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks
 from ibia.tables.maps import IndexMap, index_map
 from ibia.tables.memory import address_of
-from ibia.tables.threads import run_parts
+from ibia.tables.threads import run_parts, worth_sharing
 
 __all__ = ["Scope", "Space", "Table"]
 
@@ -192,17 +192,22 @@ class Table:
         self._in_parts(high.size, part)
         return result
 
-    def _in_parts(self, count: int, function: Callable[[slice], Any]) -> list[Any]:
+    def _in_parts(self, count: int, function: Callable[[slice], Any], *, adding: bool = False) -> list[Any]:
         """Call a function for slices that make up range(count), on several threads if the table is large.
 
-        How it is cut depends on sizes alone, so sums over the parts do not depend on the number of threads.
+        Parameters
+        ----------
+        adding
+            Whether what it returns is added up. How it is cut then depends on sizes alone, so that the sums do not
+            depend on the number of threads.
         """
-        if self.values.size < LARGE:
+        size, control = self.values.size, self.space.control
+        if size < LARGE or not (adding or worth_sharing(size, control)):
             return [function(slice(0, count))]
-        self.space.control.check()
+        control.check()
         ends = [count * part // _PARTS for part in range(_PARTS + 1)]
         parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
-        return run_parts(parts, self.values.size, self.space.control)
+        return run_parts(parts, size, control)
 
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
@@ -249,7 +254,7 @@ class Table:
 
     def mass(self) -> float:
         """Return the sum of all entries."""
-        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part])))
+        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part]), adding=True))
 
     def normalise_in(self) -> float:
         """Scale to sum one and return the logarithm of the former sum (minus infinity: the table is all zero)."""
@@ -275,7 +280,7 @@ class Table:
 
     def entropy(self) -> float:
         """Return the entropy in nats (of a table that sums to one)."""
-        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.entropy(self.values[part])))
+        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.entropy(self.values[part]), adding=True))
 
     def entropy_without(self, variable: int) -> float:
         """Return the entropy in nats of the marginal over all other variables."""
