@@ -23,7 +23,7 @@ from ibia.control import Control, Stopped, collecting_rarely
 from ibia.costs import SLICES, Costs, Sizes
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
-from ibia.gauge import estimate_error, loopy_error
+from ibia.gauge import Signs, estimate_error, loopy_error
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
 from ibia.model import Model, Variable, check_evidence
 from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
@@ -338,6 +338,7 @@ class Prepared:
             loss=0.0,
             inconsistency=0.0,
             first_inconsistency=0.0,
+            second_inconsistency=0.0,
             disagreement=(0.0,) * len(self.model.variables),
             spread=0.0,
             alternatives=0,
@@ -366,8 +367,12 @@ class Prepared:
         total_loss = math.fsum(outcome.loss for outcome in solved)
         remaining = max((outcome.posterior.inconsistency for outcome in solved), default=0.0)
         unchecked = math.fsum(outcome.posterior.unchecked_loss for outcome in solved)
-        first = max((outcome.posterior.inconsistencies[0] for outcome in solved), default=0.0)
+        # Up to two of each: where there was no second sweep, the first one tells.
+        early = [outcome.posterior.inconsistencies[:2] for outcome in solved]
+        first, second = (max((found[place] for found in early), default=0.0) for place in (0, -1))
         spread = max((outcome.spread for outcome in solved), default=0.0)
+        compared = all(outcome.exact or outcome.tried > 1 for outcome in solved)
+        signs = Signs(total_loss - unchecked, first, second, spread if compared else None, remaining, unchecked)
         return Result(
             model=model,
             evidence=self.evidence,
@@ -378,10 +383,11 @@ class Prepared:
             loss=total_loss,
             inconsistency=remaining,
             first_inconsistency=first,
+            second_inconsistency=second,
             disagreement=tuple(disagreement.get(variable, 0.0) for variable in range(len(model.variables))),
             spread=spread,
             alternatives=max((outcome.tried for outcome in solved if not outcome.exact), default=1),
-            error=estimate_error(exact, total_loss - unchecked, first, remaining, unchecked),
+            error=estimate_error(exact, signs),
             steps=tuple(figures),
             orders=tuple(sorted({outcome.order for outcome in solved if not outcome.exact})),
             seconds=seconds,

@@ -264,14 +264,14 @@ def _combined(answers: Sequence[Solved], dropped: Sequence[Solved]) -> Solved:
 
 
 def _spread(marginals: Marginals, tried: Sequence[Marginals]) -> float:
-    """Return the largest Hellinger distance between two marginals of the same variable: its median over those tried."""
+    """Return the largest Hellinger distance between two marginals of the same variable: its mean over those tried."""
     starts = ends([values.size for values in marginals.values()])[:-1]
     roots = np.sqrt(np.concatenate(list(marginals.values())))
     squares = []
     for others in tried:
         differences = roots - np.sqrt(np.concatenate([others[variable] for variable in marginals]))
         squares.append(np.add.reduceat(differences**2, starts).max())
-    return float(np.median(np.sqrt(0.5 * np.array(squares))))
+    return float(np.mean(np.sqrt(0.5 * np.array(squares))))
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:

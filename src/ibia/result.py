@@ -111,13 +111,14 @@ class Result:
         Bits that the largest clique was allowed.
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
-    inconsistency, first_inconsistency
-        Largest difference between beliefs of neighbouring steps, after the last and after the first backward sweep.
+    inconsistency, first_inconsistency, second_inconsistency
+        Largest difference between beliefs of neighbouring steps, after the last backward sweep, the first and the
+        second (the first again, if there was only one).
     disagreement
         The same for each variable: where neighbouring steps differ about it.
     spread
         How far alternatives (other orders of the factors, say) are from the answer: the largest Hellinger distance
-        between marginals, for the median alternative.
+        between marginals, in the mean over those tried.
     alternatives
         How many were tried for a component that did not fit the bound.
     error
@@ -145,6 +146,7 @@ class Result:
     loss: float
     inconsistency: float
     first_inconsistency: float
+    second_inconsistency: float
     disagreement: tuple[float, ...]
     spread: float
     alternatives: int
@@ -208,6 +210,7 @@ class Result:
             "loss_nats": self.loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,
+            "second_inconsistency": self.second_inconsistency,
             "spread": self.spread,
             "alternatives": self.alternatives,
             "error_estimate": self.error.typical,

@@ -20,7 +20,7 @@ from ibia.bench.calibration import (
     report_gauge,
     spearman,
 )
-from ibia.gauge import CONSTANTS, Constants, estimate_error
+from ibia.gauge import CONSTANTS, Constants, Signs, estimate_error
 
 
 def test_ranks_correlate_as_by_hand():
@@ -67,36 +67,50 @@ def made(constants, count=40, noise=0.0):
     random = np.random.default_rng(1)
     rows = []
     for number in range(count):
-        inconsistency, loss = 10.0 ** random.uniform(-4, -1), 10.0 ** random.uniform(-3, 0)
+        inconsistency, loss, spread = 10.0 ** random.uniform((-4, -3, -5), (-1, 0, -2))
         logarithm = constants.offset + constants.inconsistency * np.log10(inconsistency)
-        logarithm += constants.loss * np.log10(loss) + random.uniform(-noise, noise)
+        logarithm += constants.loss * np.log10(loss) + constants.spread * np.log10(spread)
+        true = 10.0 ** (logarithm + random.uniform(-noise, noise))
         rows.append(
-            approximate(f"m{number}", true=10.0**logarithm, first_inconsistency=inconsistency, loss_nats=loss)
+            approximate(f"m{number}", true=true, second_inconsistency=inconsistency, loss_nats=loss, spread=spread)
         )
     return rows
 
 
 def test_a_fit_finds_the_constants_that_made_the_errors():
-    fitted = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.0)))
-    assert (fitted.offset, fitted.inconsistency, fitted.loss) == pytest.approx((-0.5, 0.6, 0.2), abs=1e-3)
-    assert fitted.spread == pytest.approx(0.0, abs=1e-3)
-    noisy = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.0), 400, noise=1.0))
-    # Nine in ten of numbers uniform in ±1 are below 0.8.
-    assert noisy.spread == pytest.approx(0.8, abs=0.1)
+    fitted = fit_constants(made(Constants(-0.5, 0.6, 0.2, 0.3, 0.0)))
+    assert fitted == pytest.approx((-0.5, 0.6, 0.2, 0.3, 0.0), abs=1e-3)
+    noisy = fit_constants(made(Constants(0.0, 0.6, 0.2, 0.0, 0.0), 400, noise=1.0))
+    # 94 % of numbers uniform in ±1 are below 0.88.
+    assert noisy.margin == pytest.approx(0.88, abs=0.1)
     assert fit_constants(made(CONSTANTS, 5)) is None
+
+
+def test_errors_that_the_spread_allows_for_need_no_margin():
+    rows = made(Constants(0.0, 0.6, 0.2, 0.0, 0.0), 400, noise=1.0)
+    assert fit_constants([{**entry, "spread": 4.0} for entry in rows]).margin == 0.0
+
+
+def test_constants_are_fitted_to_answers_with_all_signs():
+    rows = made(CONSTANTS, 20)
+    single = [{**entry, "alternatives": 1} for entry in made(CONSTANTS, 20, noise=1.0)]
+    older = [{**entry, "second_inconsistency": None} for entry in made(CONSTANTS, 20, noise=1.0)]
+    assert fit_constants([*rows, *single, *older]) == fit_constants(rows)
+    assert judge(CONSTANTS, [*rows, *single, *older]).answers == 20
 
 
 def test_constants_in_force_say_what_the_gauge_says():
     rows = made(CONSTANTS, 20, noise=1.0)
     for entry in rows:
-        said = estimate_error(False, entry["loss_nats"], entry["first_inconsistency"], entry["inconsistency"])
+        names = ("loss_nats", "first_inconsistency", "second_inconsistency", "spread", "inconsistency")
+        said = estimate_error(False, Signs(*(entry[name] for name in names)))
         entry |= {"error_estimate": said.typical, "error_upper": said.upper}
     stated = calibrate([estimate for _, estimate in estimates_of(rows)])
     assert judge(CONSTANTS, rows) == stated
 
 
 def test_what_remains_after_the_last_sweep_counts():
-    rows = [approximate(true=0.5, inconsistency=0.2, first_inconsistency=1e-6, loss_nats=1e-6)]
+    rows = [approximate(true=0.5, inconsistency=0.2, second_inconsistency=1e-6, loss_nats=1e-6)]
     assert judge(CONSTANTS, rows).within == 1
     assert judge(CONSTANTS, [{**rows[0], "inconsistency": 0.0}]).within == 0
 
@@ -114,8 +128,8 @@ def test_everything_about_the_gauge_is_reported():
     assert report["answers"] == 41
     assert report["families"]["CSP"]["share"] == 0.0
     assert report["all"]["answers"] == 41
-    assert report["signs"]["first_inconsistency"] > 0.5
-    assert report["signs"]["spread"] is None
+    assert report["signs"]["second_inconsistency"] > 0.3
+    assert report["signs"]["first_inconsistency"] is None
     tried = [{**entry, "spread": entry["hd_max"] ** 2, "alternatives": 20} for entry in rows]
     single = approximate(spread=0.0, alternatives=1)
     assert report_gauge([*tried, single])["signs"]["spread"] == pytest.approx(1.0)

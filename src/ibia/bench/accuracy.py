@@ -75,6 +75,7 @@ _KEPT = (
     "steps",
     "loss_nats",
     "first_inconsistency",
+    "second_inconsistency",
     "inconsistency",
     "spread",
     "alternatives",

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from ibia.bench.apart import Row
 from ibia.bench.report import short
 from ibia.bench.summary import EVERY_FAMILY, natural_order, true_error
-from ibia.gauge import CONSTANTS, Constants, estimate_error, floored_log10
+from ibia.gauge import CONSTANTS, Constants, Signs, estimate_error, floored_log10, spread_limit
 
 __all__ = [
     "Calibration",
@@ -37,10 +37,12 @@ __all__ = [
 
 # The gauge says of its upper limit that so many errors stay below it.
 STATED_SHARE = 0.9
-# Three constants and a quantile are not fitted to fewer answers.
+# Limits are fitted to hold for so many: on models that they were not fitted to they hold for fewer.
+_FITTED_SHARE = 0.94
+# Four constants and a quantile are not fitted to fewer answers.
 _FEWEST = 10
 # What of an answer its error might be read off.
-_SIGNS = ("first_inconsistency", "loss_nats", "inconsistency", "spread")
+_SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "spread")
 
 
 @dataclass(frozen=True)
@@ -136,31 +138,40 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def fit_constants(rows: Sequence[Row]) -> Constants | None:
-    """Fit the constants to answers by least squares of the logarithms; None if there are too few.
+    """Fit the constants to answers with alternatives by least squares of the logarithms; None if there are too few.
 
-    The upper limit is the error that nine in ten of the residuals stay below. Errors below the floor of the gauge count
-    as the floor: it tells no two of them apart.
+    The upper limit is what enough of the errors stay below, those that the spread allows for not counted. Errors below
+    the floor of the gauge count as the floor: it tells no two of them apart.
     """
-    judged = [(row, estimate.true) for row, estimate in estimates_of(rows)]
+    judged = _fitted(rows)
     if len(judged) < _FEWEST:
         return None
-    signs = np.array(
-        [[1.0, floored_log10(row["first_inconsistency"]), floored_log10(row["loss_nats"])] for row, _ in judged]
-    )
-    errors = np.array([floored_log10(true) for _, true in judged])
+    names = ("second_inconsistency", "loss_nats", "spread")
+    signs = np.array([[1.0, *(floored_log10(row[name]) for name in names)] for row, _ in judged])
+    errors = np.array([floored_log10(estimate.true) for _, estimate in judged])
     weights = np.linalg.lstsq(signs, errors, rcond=None)[0]
-    spread = float(np.quantile(errors - signs @ weights, STATED_SHARE))
-    return Constants(*(round(float(weight), 4) for weight in (*weights, spread)))
+    allowed = [estimate.true <= spread_limit(row["spread"]) for row, estimate in judged]
+    margin = float(np.quantile(np.where(allowed, -math.inf, errors - signs @ weights), _FITTED_SHARE, method="higher"))
+    return Constants(*(round(float(weight), 4) for weight in (*weights, max(margin, 0.0))))
+
+
+def _fitted(rows: Iterable[Row]) -> list[tuple[Row, Estimate]]:
+    """Return the rows, of those that the gauge can be judged by, that constants are fitted to: all signs are known."""
+    return [
+        (row, estimate)
+        for row, estimate in estimates_of(rows)
+        if row.get("alternatives", 0) > 1 and all(row.get(sign) is not None for sign in _SIGNS)
+    ]
 
 
 def judge(constants: Constants, rows: Sequence[Row]) -> Calibration:
     """Judge what the gauge would have said with other constants."""
     estimates = []
-    for row, known in estimates_of(rows):
+    for row, known in _fitted(rows):
         # Rows do not say which part of the loss no sweep leads back to: all of it counts as if one did.
-        stated = estimate_error(
-            False, row["loss_nats"], row["first_inconsistency"], row["inconsistency"], constants=constants
-        )
+        names = ("loss_nats", "first_inconsistency", "second_inconsistency", "spread", "inconsistency")
+        signs = Signs(*(row[name] for name in names))
+        stated = estimate_error(False, signs, constants)
         estimates.append(Estimate(stated.typical, stated.upper, known.true))
     return calibrate(estimates)
 
@@ -181,10 +192,10 @@ def cross_validate(rows: Sequence[Row]) -> list[dict[str, Any]]:
         found.append(
             {
                 "fitted_to": "first half" if fitted_to_first else "second half",
-                "answers": len(estimates_of(fitted_to)),
+                "answers": len(_fitted(fitted_to)),
                 "constants": None if constants is None else constants._asdict(),
                 "judged_on_the_other": None if constants is None else _plain(judge(constants, others)),
-                "in_force_on_the_other": _plain(calibrate([estimate for _, estimate in estimates_of(others)])),
+                "in_force_on_the_other": _plain(calibrate([estimate for _, estimate in _fitted(others)])),
             }
         )
     return found
@@ -240,8 +251,9 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
         lines += [f"{EVERY_FAMILY:<{width}}{_cells(report[EVERY_FAMILY])}", ""]
     lines.append("Rank correlation of the true error with each sign:")
     lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
-    lines += ["", f"log10 typical = offset + a · log10 inconsistency + b · log10 loss{'':<12}judged on the other half:"]
-    lines.append(f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'spread':>8}{heading}")
+    formula = "log10 typical = offset + a · log10 inconsistency + b · log10 loss + c · log10 spread"
+    lines += ["", f"{formula}; judged on the other half:"]
+    lines.append(f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}")
     lines.append(
         f"{'in force':<{width}}{_constants(report['constants_in_force'])}{_cells(report[EVERY_FAMILY])}  (on all)"
     )
@@ -254,7 +266,7 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
         lines.append(
             f"{half['fitted_to']:<{width}}{_constants(half['constants'])}{_cells(half['judged_on_the_other'])}"
         )
-        lines.append(f"{'  in force there':<{width}}{'':>32}{_cells(half['in_force_on_the_other'])}")
+        lines.append(f"{'  in force there':<{width}}{'':>40}{_cells(half['in_force_on_the_other'])}")
     return lines
 
 
@@ -266,7 +278,7 @@ def _cells(entry: dict[str, Any]) -> str:
 
 
 def _constants(entry: dict[str, float]) -> str:
-    return "".join(f"{entry[name]:>8.2f}" for name in ("offset", "inconsistency", "loss", "spread"))
+    return "".join(f"{entry[name]:>8.2f}" for name in Constants._fields)
 
 
 def _shown(value: float | None, form: str) -> str:

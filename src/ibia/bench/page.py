@@ -320,6 +320,7 @@ def _facts(row: Row) -> str:
     for key, name in (
         ("loss_nats", "loss in nats"),
         ("first_inconsistency", "inconsistency after the first sweep"),
+        ("second_inconsistency", "after the second"),
         ("inconsistency", "after the last"),
         ("spread", "spread of the alternatives"),
     ):

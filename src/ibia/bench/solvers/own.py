@@ -35,6 +35,7 @@ _KEPT = (
     "max_clique_bits",
     "loss_nats",
     "first_inconsistency",
+    "second_inconsistency",
     "inconsistency",
     "spread",
     "alternatives",
