@@ -161,8 +161,8 @@ def test_spread_is_the_mean_distance_from_the_answer() -> None:
     assert combined is not None
     assert combined.tried == 3
     # The answer is the first one.
-    distances = [0.0, math.sqrt(1.0 - math.sqrt(0.45) - math.sqrt(0.05)), math.sqrt(1.0 - math.sqrt(0.5))]
-    assert combined.spread == pytest.approx(sum(distances) / 3)
+    distances = [math.sqrt(1.0 - math.sqrt(0.45) - math.sqrt(0.05)), math.sqrt(1.0 - math.sqrt(0.5))]
+    assert combined.spread == pytest.approx(sum(distances) / 2)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -48,7 +48,8 @@ class Solved:
     tried
         How many alternatives were tried.
     spread
-        How far the marginals of an alternative are from the answer's, at most (Hellinger): the mean over those tried.
+        How far the marginals of an alternative are from the answer's, at most (Hellinger), in the mean
+        over those tried.
     """
 
     posterior: Posterior

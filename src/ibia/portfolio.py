@@ -264,14 +264,17 @@ def _combined(answers: Sequence[Solved], dropped: Sequence[Solved]) -> Solved:
 
 
 def _spread(marginals: Marginals, tried: Sequence[Marginals]) -> float:
-    """Return the largest Hellinger distance between two marginals of the same variable: its mean over those tried."""
+    """Return the largest Hellinger distance between two marginals of the same variable, in the mean over those tried.
+
+    One of them is the answer itself, or all are as much nearer to their mean: one less is counted.
+    """
     starts = ends([values.size for values in marginals.values()])[:-1]
     roots = np.sqrt(np.concatenate(list(marginals.values())))
     squares = []
     for others in tried:
         differences = roots - np.sqrt(np.concatenate([others[variable] for variable in marginals]))
         squares.append(np.add.reduceat(differences**2, starts).max())
-    return float(np.mean(np.sqrt(0.5 * np.array(squares))))
+    return float(np.sqrt(0.5 * np.array(squares)).sum()) / max(len(tried) - 1, 1)
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:
