@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ibia.backward.sweeps import Sweeper
 from ibia.bench import score
 from ibia.bench.generate import SETS
 from ibia.bench.metrics import hellinger
+from ibia.gauge import CONSTANTS
 from ibia.prepare import Problem, prepare_components
 from ibia.sequence import Settings, Step, forward
 from ibia.simplify import simplify
@@ -37,7 +39,7 @@ FAMILIES = ("#1f4e79", "#d9822b", "#4f8f5b", "#8e5ea2", "#c8553d", "#3c8dad")
 
 ROWS = 14
 GRIDS = 5
-BOUNDS = range(6, 18)
+FIRST_BOUND = 6
 
 Scopes = dict[int, tuple[int, ...]]
 Edges = list[tuple[int, int, tuple[int, ...]]]
@@ -48,30 +50,31 @@ def error_against_bound() -> None:
 
     The error of a single model jumps (some approximations happen to cost nothing), so lines are medians of several.
     """
-    true, typical, upper = (np.empty((GRIDS, len(BOUNDS))) for _ in range(3))
-    width = 0.0
-    for seed in range(GRIDS):
-        model = examples.grid(ROWS, ROWS, coupling=1.5, seed=seed)
-        exact = ibia.infer(model, bound=20)
-        assert exact.exact
-        width = max(width, exact.max_clique_bits)
-        for place, bound in enumerate(BOUNDS):
-            result = ibia.infer(model, bound=bound, slices="never")
-            true[seed, place] = score(result.marginals, exact.marginals).largest
-            typical[seed, place], upper[seed, place] = result.error.typical, result.error.upper
+    models = [examples.grid(ROWS, ROWS, coupling=1.5, seed=seed) for seed in range(GRIDS)]
+    exact = [ibia.infer(model, bound=20) for model in models]
+    assert all(result.exact for result in exact)
+    rows = []
+    for bound in count_from(FIRST_BOUND):
+        found = [ibia.infer(model, bound=bound, slices="never") for model in models]
+        if all(result.exact for result in found):
+            width = bound
+            break
+        errors = [score(result.marginals, truth.marginals).largest for result, truth in zip(found, exact, strict=True)]
+        rows.append((errors, [result.error.typical for result in found], [result.error.upper for result in found]))
+    true, typical, upper = (np.array(figures) for figures in zip(*rows, strict=True))
 
     figure, axes = plt.subplots(figsize=(8, 4.4))
-    estimate, ceiling = np.median(typical, axis=0), np.median(upper, axis=0)
-    axes.fill_between(BOUNDS, estimate, ceiling, color=ESTIMATE, alpha=0.18, linewidth=0)
-    axes.plot(BOUNDS, estimate, color=ESTIMATE, linewidth=2)
-    for row in true:
-        axes.plot(BOUNDS, row, color=TRUE, alpha=0.35, linestyle="none", marker="o", markersize=4)
-    axes.plot(BOUNDS, np.median(true, axis=0), color=TRUE, linewidth=2.4)
+    bounds = range(FIRST_BOUND, width)
+    estimate, ceiling = np.median(typical, axis=1), np.median(upper, axis=1)
+    axes.fill_between(bounds, estimate, ceiling, color=ESTIMATE, alpha=0.18, linewidth=0)
+    axes.plot(bounds, estimate, color=ESTIMATE, linewidth=2)
+    axes.plot(bounds, true, color=TRUE, alpha=0.35, linestyle="none", marker="o", markersize=4)
+    axes.plot(bounds, np.median(true, axis=1), color=TRUE, linewidth=2.4)
     axes.set_yscale("log")
     axes.set_ylim(1e-10, 8)
     axes.set_yticks([1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1])
-    axes.set_xlim(min(BOUNDS) - 0.4, width + 1.3)
-    axes.set_xticks([*BOUNDS, round(width)])
+    axes.set_xlim(FIRST_BOUND - 0.4, width + 1.0)
+    axes.set_xticks([*bounds, width])
     axes.set_xlabel("bound: no table has more than 2$^{\\mathrm{bound}}$ numbers", color=GREY)
     axes.set_title(
         f"Largest error of a marginal (Hellinger distance), {GRIDS} spin grids of {ROWS} × {ROWS}",
@@ -80,8 +83,8 @@ def error_against_bound() -> None:
     axes.axvline(width, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate("exact from\nhere on", (width, 8), (5, -2), textcoords="offset points", color=GREY, va="top",
                   fontsize=10)  # fmt: skip
-    axes.annotate("true error (line: median)", (BOUNDS[0], 4e-5), color=TRUE, fontweight="bold")
-    axes.annotate("ibia's own estimate: typical (line), and a limit it rarely exceeds (band)", (BOUNDS[0], 1.5),
+    axes.annotate("true error (line: median)", (FIRST_BOUND, 4e-5), color=TRUE, fontweight="bold")
+    axes.annotate("ibia's own estimate: typical (line), and a limit it rarely exceeds (band)", (FIRST_BOUND, 1.5),
                   color="#a65f1a", fontweight="bold", va="bottom", fontsize=10)  # fmt: skip
     tidy(axes)
     figure.tight_layout()
@@ -201,7 +204,7 @@ def trust() -> None:
             errors.append(max(true, 2e-7))
             beyond, count = beyond + (true > result.error.upper), count + 1
     ends = np.array([2e-6, 1.0])
-    axes.fill_between(ends, np.full(2, 1e-7), ends * 10**0.72, color=ESTIMATE, alpha=0.12, linewidth=0)
+    axes.fill_between(ends, np.full(2, 1e-7), ends * 10**CONSTANTS.margin, color=ESTIMATE, alpha=0.12, linewidth=0)
     axes.plot(ends, ends, color=ESTIMATE, linewidth=1.5)
     for (family, (stated, errors)), colour in zip(sorted(families.items()), FAMILIES, strict=False):
         axes.plot(stated, errors, "o", color=colour, markersize=6, alpha=0.75, label=family, markeredgewidth=0)
