@@ -74,6 +74,13 @@ def test_while_a_run_lasts_memory_is_kept_up_to_the_most_that_was_in_use(monkeyp
     del other
     gc.collect()
     assert memory._kept == 5 * 2**20
+    # Not beyond a part of a limit.
+    arrays = [memory.allocate_unset(2**17) for _ in range(5)]
+    memory.limit_memory((before + 4 * 2**20) / 0.7)
+    del arrays
+    gc.collect()
+    assert memory._kept == 4 * 2**20
+    memory.limit_memory(math.inf)
     memory.end_of_run()
     assert memory._kept <= 2**20
 

@@ -38,8 +38,13 @@ KEPT_BYTES = 2.0**29
 _SMALLEST = 2**15
 # Memory that waits serves arrays that are smaller by so much.
 _LARGER = 1.5
+# No more than _KEPT waits beyond this part of a limit: what is not from here, and not weighed, needs room as well.
+_LIMIT_PART = 0.7
 # Bytes kept for further use at most, or, while a run lasts, what takes it no higher than it has been.
 _KEPT = 2**29
+
+# Of a limit so much is left for what is not weighed before it is made.
+_ROOM_PART, _ROOM = 2.0**-5, 2.0**27
 
 # New arrays of this many entries on are weighed against the limit before they are made.
 _WEIGHED = 2**17
@@ -87,7 +92,7 @@ def _sort_in() -> None:
 
 def _keep_within_reason() -> None:
     """Give memory that waits for further use back to the system where it is too much (with the lock held)."""
-    while _kept > max(_KEPT, _peak - _used):
+    while _kept > max(_KEPT, min(_peak, _LIMIT_PART * _limit) - _used):
         _take(next(iter(_free)))
 
 
@@ -154,10 +159,14 @@ def limit_memory(limit: float) -> None:
 
 
 def weigh(size: int, limit: float) -> None:
-    """Raise `MemoryError` where so many bytes more would take the process beyond a limit, whatever waits for use."""
-    if resident_memory() + size > limit:
+    """Raise `MemoryError` where so many bytes more would take the process (almost) to a limit, whatever waits for use.
+
+    Small arrays, and what Python holds, are weighed now and then only: some room is left for them.
+    """
+    allowed = limit - min(_ROOM_PART * limit, _ROOM)
+    if resident_memory() + size > allowed:
         release_all()
-        if resident_memory() + size > limit:
+        if resident_memory() + size > allowed:
             raise MemoryError
 
 
