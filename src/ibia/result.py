@@ -118,7 +118,7 @@ class Result:
         The same for each variable: where neighbouring steps differ about it.
     spread
         How far alternatives (other orders of the factors, say) are from the answer: the largest Hellinger distance
-        between marginals, in the mean over those tried.
+        between marginals, in the mean over those tried (one less is counted: they include the answer).
     alternatives
         How many were tried for a component that did not fit the bound.
     error

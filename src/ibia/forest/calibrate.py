@@ -367,20 +367,21 @@ class _Layout:
     def _pass(self, phase: int, cliques: Integers) -> float:
         """Work through cliques one after the other; return the logarithm of the scales taken out."""
         cliques = np.ascontiguousarray(cliques)
+        control = self.space.control
         log_scale, place = 0.0, 0
         while place < cliques.size:
-            control = self.space.control
             control.check()
             clique = int(cliques[place])
             entries = self._clique_sizes[clique]
-            if entries >= LARGE:
+            large = entries >= LARGE
+            if large:
                 self._provide(phase, clique)
-            if entries >= LARGE and worth_sharing(entries, control):
+            if large and worth_sharing(entries, control):
                 scale, place = self._share(phase, clique), place + 1
             else:
                 scale, place = propagate(self.plan, phase, cliques, place)
             log_scale += scale
-            if entries >= LARGE and phase == DISTRIBUTE:
+            if large and phase == DISTRIBUTE:
                 self._let_go(clique)
             if math.isnan(log_scale):
                 raise ZeroMassError

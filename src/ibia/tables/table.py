@@ -202,9 +202,10 @@ class Table:
             depend on the number of threads.
         """
         size, control = self.values.size, self.space.control
+        if size >= LARGE:
+            control.check()
         if size < LARGE or not (adding or worth_sharing(size, control)):
             return [function(slice(0, count))]
-        control.check()
         ends = [count * part // _PARTS for part in range(_PARTS + 1)]
         parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
         return run_parts(parts, size, control)
