@@ -21,16 +21,14 @@ from numpy.typing import NDArray
 
 from ibia.alternative import Alternative, Progress, Solved, barren, run_forward, solved
 from ibia.backward.links import update_by_links
+from ibia.backward.posterior import Marginals, largest_distance
 from ibia.costs import AVERAGED, FEWEST, WORK
 from ibia.exact import solve_exactly
-from ibia.flat import ends
 from ibia.prepare import Problem
 from ibia.sequence import Settings
 from ibia.steps.order import ORDERS
 
 __all__ = ["Portfolio", "fits", "solve_by_links", "solve_whole"]
-
-Marginals = dict[int, NDArray[np.float64]]
 
 _VARIANTS = 3
 # An alternative seems to be off by as much as its neighbouring steps disagree, and by this part of its loss.
@@ -268,13 +266,8 @@ def _spread(marginals: Marginals, tried: Sequence[Marginals]) -> float:
 
     One of them is the answer itself, or all are as much nearer to their mean: one less is counted.
     """
-    starts = ends([values.size for values in marginals.values()])[:-1]
-    roots = np.sqrt(np.concatenate(list(marginals.values())))
-    squares = []
-    for others in tried:
-        differences = roots - np.sqrt(np.concatenate([others[variable] for variable in marginals]))
-        squares.append(np.add.reduceat(differences**2, starts).max())
-    return float(np.sqrt(0.5 * np.array(squares)).sum()) / max(len(tried) - 1, 1)
+    distances = [largest_distance(marginals, others) for others in tried]
+    return math.fsum(distances) / max(len(tried) - 1, 1)
 
 
 def _geometric_mean(marginals: list[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -97,6 +97,29 @@ def test_once_there_is_an_answer_contradictions_end_the_sweeps() -> None:
         sweeper._tilt_or_doubt(core, backward)
 
 
+@pytest.mark.parametrize(
+    ("moves", "made"),
+    [((0.3, 0.2, 0.1, 0.1, 0.1), 6), ((0.3, 0.2, 0.001, 0.1, 0.1), 4), ((0.001, 0.1, 0.1, 0.1, 0.1), 2)],
+)
+def test_sweeps_end_where_marginals_stay(
+    moves: tuple[float, ...], made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the steps disagree by falls so little that it would not end them."""
+    places = iter(np.cumsum([0.1, *moves]))
+    inconsistencies = iter(np.linspace(0.02, 0.018, 6))
+
+    def backward(sweeper: Sweeper) -> Posterior:
+        place = next(places)
+        marginal = np.array([np.sin(place) ** 2, np.cos(place) ** 2])
+        return Posterior({0: marginal}, inconsistency=next(inconsistencies))
+
+    monkeypatch.setattr(Sweeper, "_sweep_backward", backward)
+    monkeypatch.setattr(Sweeper, "_sweep_forward", lambda sweeper: None)
+    sweeper, _, _ = contradiction()
+    sweeper._informed = 1
+    assert len(sweeper.run(6).inconsistencies) == made
+
+
 def test_all_that_is_done_side_by_side_has_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     # As if even the smallest tables were large.
     smallest = ((threads, ("WORTH_SHARING", "_WORTH_WAKING")), (branches, ("WORTH_SHARING", "_LARGE", "_LEAST")))

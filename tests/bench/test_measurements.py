@@ -212,7 +212,7 @@ def test_generated_models_have_the_size_asked_for():
 
 def test_threads_compares_bits(data, tmp_path, capsys):
     out = tmp_path / "threads.json"
-    arguments = ["threads", "--data", str(data), "--only", "spins", "--threads", "2", "--bound", "3"]
+    arguments = ["threads", "--data", str(data), "--only", "spins", "--threads", "2", "--bound", "3", "--touch", "0.01"]
     assert main([*arguments, "--repetitions", "2", "--json", str(out)]) == 0
     (row,) = read(out)
     assert row["same_bits"]

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.control import Control
+from ibia.flat import ends
 from ibia.prepare import Problem
 from ibia.sequence import Step
 from ibia.tables import Table
 from ibia.tables.threads import run_each
 
-__all__ = ["Posterior", "last_informed_step"]
+__all__ = ["Marginals", "Posterior", "largest_distance", "last_informed_step"]
+
+# Variable → its marginal.
+Marginals = dict[int, NDArray[np.float64]]
+
+
+def largest_distance(marginals: Marginals, others: Marginals) -> float:
+    """Return the largest Hellinger distance between two marginals of the same variable."""
+    if not marginals:
+        return 0.0
+    starts = ends([values.size for values in marginals.values()])[:-1]
+    roots = np.sqrt(np.concatenate(list(marginals.values())))
+    differences = roots - np.sqrt(np.concatenate([others[variable] for variable in marginals]))
+    return math.sqrt(0.5 * np.add.reduceat(differences**2, starts).max())
 
 
 @dataclass
@@ -36,7 +51,7 @@ class Posterior:
         Variable → largest such difference in a clique that holds it.
     """
 
-    marginals: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+    marginals: Marginals = field(default_factory=dict)
     log_z: float = 0.0
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)

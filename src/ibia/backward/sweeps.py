@@ -11,7 +11,7 @@ import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ibia.backward.posterior import Posterior, last_informed_step
+from ibia.backward.posterior import Posterior, largest_distance, last_informed_step
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
@@ -60,6 +60,7 @@ class Sweeper:
     weight: float = 1.0
     whole: bool = field(init=False)
     best: Posterior | None = None
+    last: Posterior | None = None
     inconsistencies: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -68,15 +69,17 @@ class Sweeper:
         self.whole = self.steps[-1].whole
 
     def run(self, sweeps: int) -> Posterior:
-        """Sweep until the steps agree, agree no better, or `sweeps` backward sweeps are made; return the best."""
-        if self.best is None:
+        """Sweep until steps agree, agree no better, marginals stay, or there were `sweeps` of them; return the best."""
+        if self.last is None:
             self._keep(self._sweep_backward())
         assert self.best is not None
-        risen = 0
+        assert self.last is not None
+        risen, settled = 0, False
         while (
             len(self.inconsistencies) < sweeps
-            and self.inconsistencies[-1] > max(_AGREEMENT, _ENOUGH * self.inconsistencies[0])
+            and self.last.inconsistency > max(_AGREEMENT, _ENOUGH * self.inconsistencies[0])
             and risen < 2
+            and not settled
             and self._informed > 0
         ):
             try:
@@ -85,15 +88,18 @@ class Sweeper:
             except ZeroMassError:
                 # A sweep that rules out everything is no improvement: the best one before it stands.
                 break
-            if posterior.inconsistency > 0.5 * self.inconsistencies[-1]:
+            if posterior.inconsistency > 0.5 * self.last.inconsistency:
                 self.weight *= _DAMPING
             risen = risen + 1 if posterior.inconsistency >= self.best.inconsistency else 0
+            # Where marginals hardly move any more, what the steps still disagree by will not go away.
+            settled = largest_distance(posterior.marginals, self.last.marginals) <= posterior.inconsistency
             self._keep(posterior)
         self.best.inconsistencies = list(self.inconsistencies)
         return self.best
 
     def _keep(self, posterior: Posterior) -> None:
         self.inconsistencies.append(posterior.inconsistency)
+        self.last = posterior
         if self.best is None or posterior.inconsistency < self.best.inconsistency:
             self.best = posterior
         self.best.inconsistencies = list(self.inconsistencies)
