@@ -12,7 +12,7 @@ from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.gauge import ErrorEstimate
-from ibia.pipeline import infer
+from ibia.pipeline import Run, infer
 from ibia.predict import Prediction
 from ibia.result import Result
 
@@ -281,9 +281,34 @@ def test_the_larger_bound_wins_ties(machine):
 
 def test_running_out_of_memory_costs_the_attempt_and_not_the_answer(machine):
     result = machine(fails_from=19.0).search(None, 60.0)
-    assert result.bound < 20.0
-    assert result.attempts[-1].outcome == "out of memory"
+    outcomes = [(attempt.bound, attempt.outcome) for attempt in result.attempts]
+    # What is left of the time goes to the highest bound that there is memory for.
+    assert outcomes[-1] == (18.0, "answered")
+    assert [bound for bound, outcome in outcomes if outcome == "out of memory"] == [19.0]
+    assert result.bound == 18.0
+    assert "19 bits ran out of memory" in result.bound_reason
+
+
+def test_bounds_that_run_out_of_memory_are_not_tried_again(machine):
+    result = machine(fails_from=19.0).search(None, 1000.0)
+    assert result.bound == 18.0
+    failed = [attempt.bound for attempt in result.attempts if attempt.outcome == "out of memory"]
+    assert len(failed) > 1
+    assert failed == sorted(set(failed), reverse=True), "no bound runs out of memory twice, nor a higher one after it"
     assert "ran out of memory" in result.bound_reason
+
+
+def test_without_a_time_limit_a_lower_bound_is_tried_where_memory_runs_out(machine):
+    usual = machine().search(None, None).bound
+    result = machine(fails_from=usual).search(None, None)
+    assert [attempt.outcome for attempt in result.attempts][-2:] == ["out of memory", "answered"]
+    assert result.bound == usual - 1.0
+
+
+def test_alternatives_that_join_others_do_so_although_memory_ran_out_in_between(machine):
+    result = machine(alternatives=8, fails_from=19.0).search(None, 1000.0)
+    last = result.attempts[-1]
+    assert (last.bound, last.outcome, last.alternatives) == (18.0, "answered", 8)
 
 
 def test_running_out_of_memory_at_once_is_an_error(machine):
@@ -408,3 +433,32 @@ def test_where_an_approximation_rules_out_everything_higher_bounds_are_tried(mac
     result = machine(impossible_below=20.0).search(None, 1000.0)
     assert result.attempts[0].outcome == "out of range"
     assert result.bound >= 20.0
+
+
+def test_slices_that_are_too_slow_at_first_are_followed_by_an_approximation(machine) -> None:
+    # The lowest bound there is, so nothing quick is below it.
+    pretended = machine(width=4.5, sliced=0.5, slow_slices=1.0, bytes_per_entry=8.0)
+    result = pretended.search(None, 60.0, memory_limit=8.0 * 2.0**4)
+    assert [(attempt.bound, attempt.quick, attempt.outcome) for attempt in result.attempts][:2] == [
+        (4.0, False, "too slow"),
+        (4.0, True, "answered"),
+    ]
+
+
+def test_alternatives_join_those_of_their_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_answer = Run.answer
+    made: list[tuple[float, int]] = []
+
+    def limited(run: Run, *arguments, **options) -> Result:
+        if run.bound > 6.0:
+            raise MemoryError
+        result = run_answer(run, *arguments, **options)
+        made.append((run.bound, result.alternatives))
+        return result
+
+    monkeypatch.setattr(Run, "answer", limited)
+    result = infer(examples.grid(9, 9, seed=2), time_limit=8.0, threads=1, slices="never")
+    assert any(attempt.outcome == "out of memory" for attempt in result.attempts)
+    last = [alternatives for bound, alternatives in made if bound == 6.0]
+    assert max(last) > 2
+    assert result.bound == 6.0

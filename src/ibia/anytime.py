@@ -47,6 +47,8 @@ _AMPLE = 2.0
 # Tables of more bits than this fit no machine.
 _HIGHEST_BOUND = 40.0
 _HIGHEST = "there is no higher bound to try"
+# How an attempt ended, where more depends on it than words.
+_OUT_OF_MEMORY = "out of memory"
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,8 @@ class Search:
         self._best: Result | None = None
         self._out_of_range: RangeError | ZeroProbabilityError | None = None
         self._too_slow = False
+        # The lowest bounds at which an approximation, and an exact run, needed more memory than there is.
+        self._ran_out = {False: math.inf, True: math.inf}
         self._reason = ""
 
     def run(self) -> Result:
@@ -129,7 +133,7 @@ class Search:
         if self._best is None:
             if self._out_of_range is not None:
                 raise self._out_of_range
-            if any(attempt.outcome == "out of memory" for attempt in self._attempts):
+            if any(attempt.outcome == _OUT_OF_MEMORY for attempt in self._attempts):
                 raise MemoryError
             raise Stopped(self._no_answer())
         return replace(self._best, attempts=tuple(self._attempts), bound_reason=self._reason_in_words())
@@ -142,9 +146,11 @@ class Search:
         if not self._begin():
             return
         while (following := self._next()) is not None:
-            if not self._try(following) or goal.time_limit is None:
+            if not self._try(following):
                 return
-        while (following := self._further()) is not None:
+            if goal.time_limit is None and self._attempts[-1].outcome != _OUT_OF_MEMORY:
+                return
+        while goal.time_limit is not None and (following := self._further()) is not None:
             if not self._try(following):
                 return
 
@@ -163,12 +169,15 @@ class Search:
             shorter = [other for other in shorter if other.seconds <= predicted.seconds / _SHORTER]
             going_on = self._try(predicted, _PATIENCE * self._left() if shorter else math.inf)
             outcome = self._attempts[-1].outcome
-            if outcome == "out of memory":
+            if outcome not in (_OUT_OF_MEMORY, "too slow"):
+                return going_on
+            if outcome == _OUT_OF_MEMORY:
                 shorter = self._quick_below(predicted.bound)
-            elif outcome != "too slow":
-                return going_on
+            elif not shorter and not predicted.quick:
+                # Slices would have taken too long.
+                shorter = [self._predictor.predict(predicted.bound, quick=True)]
             if not shorter:
-                return going_on
+                return False
             predicted = shorter[-1]
 
     def _quick_below(self, bound: float) -> list[Prediction]:
@@ -178,9 +187,10 @@ class Search:
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
         predicted = self._within_memory(bound)
-        while not self._try(predicted) and self._attempts[-1].outcome == "out of memory":
+        while True:
+            self._try(predicted)
             lower = [other for other in self._ladder() if other < predicted.bound]
-            if not lower:
+            if self._attempts[-1].outcome != _OUT_OF_MEMORY or not lower:
                 return
             self._reason = f"{predicted.bound:g} bits ran out of memory ({size_in_words(self._memory)} may be used)"
             predicted = self._predictor.predict(lower[-1])
@@ -207,7 +217,8 @@ class Search:
             if self._best is None or more or _quality(result) <= _quality(self._best):
                 self._keep(result)
         except MemoryError:
-            outcome = "out of memory"
+            outcome = _OUT_OF_MEMORY
+            self._ran_out[predicted.exact] = min(predicted.bound, self._ran_out[predicted.exact])
         except TooSlow:
             outcome, self._too_slow = "too slow", True
         except Stopped:
@@ -241,7 +252,7 @@ class Search:
             )
         if result is None:
             # Other steps may do.
-            return outcome in ("out of range", "too slow")
+            return outcome in ("out of range", "too slow", _OUT_OF_MEMORY)
         if not predicted.alternatives:
             self._predictor.learn(predicted, seconds)
         return not result.exact
@@ -312,7 +323,7 @@ class Search:
         if whole.seconds > _WORTH_SLICING * in_slices:
             return None
         ladder = self._ladder()
-        if ladder[-1] >= whole.bound and whole.bytes <= self._memory and whole.seconds <= most:
+        if ladder[-1] >= whole.bound and self._fits_memory(whole) and whole.seconds <= most:
             return whole
         best: Prediction | None = None
         for bound in reversed([bound for bound in ladder if bound < whole.bound]):
@@ -324,7 +335,7 @@ class Search:
                 break
             if predicted.seconds > _WORTH_SLICING * in_slices:
                 break
-            if predicted.bytes <= self._memory and predicted.seconds <= in_slices:
+            if self._fits_memory(predicted) and predicted.seconds <= in_slices:
                 best = predicted
         return best
 
@@ -357,8 +368,8 @@ class Search:
         return chosen
 
     def _last(self) -> Attempt:
-        """Return the last attempt, apart from exact ones that would have taken too long."""
-        return [attempt for attempt in self._attempts if attempt.outcome != "too slow"][-1]
+        """Return the last attempt, apart from those that would have taken too long, or too much memory."""
+        return [attempt for attempt in self._attempts if attempt.outcome not in ("too slow", _OUT_OF_MEMORY)][-1]
 
     def _further(self) -> Prediction | None:
         """Return the same bound with more alternatives, if there are more and there is time for them."""
@@ -378,11 +389,18 @@ class Search:
         return [
             prediction
             for prediction in predictions
-            if prediction.bytes <= self._memory and margin * prediction.seconds <= left
+            if self._fits_memory(prediction) and margin * prediction.seconds <= left
         ]
+
+    def _fits_memory(self, prediction: Prediction) -> bool:
+        """Tell whether there should be memory for a run, by its prediction and by what ran out before."""
+        return prediction.bytes <= self._memory and prediction.bound < self._ran_out[prediction.exact]
 
     def _too_much(self, prediction: Prediction, left: float) -> str:
         """Say why a bound is not tried."""
+        ran_out = self._ran_out[prediction.exact]
+        if prediction.bound >= ran_out:
+            return f"{ran_out:g} bits ran out of memory"
         if prediction.bytes > self._memory:
             return (
                 f"{prediction.bound:g} bits would need about {size_in_words(prediction.bytes)} of memory, "
@@ -405,7 +423,7 @@ class Search:
             slices = f", in {self._best.slices} slices" if self._best.slices > 1 else ""
             return f"{bound} are enough for an exact answer{slices}"
         reason = self._reason
-        if last.outcome == "out of memory":
+        if last.outcome == _OUT_OF_MEMORY:
             reason = f"{last.bound:g} bits ran out of memory"
         elif last.outcome == "out of range":
             lost = isinstance(self._out_of_range, ZeroProbabilityError)

@@ -174,14 +174,14 @@ def infer(
     ready = prepared[0]
 
     workers = Workers(control)
-    run: Run | None = None
+    runs: dict[tuple[float, str], Run] = {}
 
     def answer(predicted: Prediction, best: str) -> Result:
-        nonlocal run
         workers.engage(predicted.processes - 1)
-        if run is None or not predicted.alternatives:
-            run = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
-        return run.answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
+        key = predicted.bound, predicted.slices
+        if not predicted.alternatives:
+            runs[key] = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
+        return runs[key].answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
 
     def propagated(deadline: float) -> Result:
         if progress is not None:
