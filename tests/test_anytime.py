@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -289,10 +290,14 @@ def test_running_out_of_memory_costs_the_attempt_and_not_the_answer(machine):
     assert "19 bits ran out of memory" in result.bound_reason
 
 
-def test_bounds_that_run_out_of_memory_are_not_tried_again(machine):
+def test_bounds_that_run_out_of_memory_are_not_tried_again(machine, monkeypatch):
+    recovered: list[bool] = []
+    # By then the error, which holds all that was under way, has to be forgotten.
+    monkeypatch.setattr(anytime, "recover", lambda: recovered.append(sys.exc_info()[1] is None))
     result = machine(fails_from=19.0).search(None, 1000.0)
     assert result.bound == 18.0
     failed = [attempt.bound for attempt in result.attempts if attempt.outcome == "out of memory"]
+    assert recovered == [True] * len(failed)
     assert len(failed) > 1
     assert failed == sorted(set(failed), reverse=True), "no bound runs out of memory twice, nor a higher one after it"
     assert "ran out of memory" in result.bound_reason

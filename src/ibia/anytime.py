@@ -18,6 +18,7 @@ from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.limits import available_memory, resident_memory, seconds_in_words, size_in_words
 from ibia.predict import Prediction, Predictor
 from ibia.result import Attempt, Result
+from ibia.tables.memory import recover
 
 __all__ = ["Goal", "Search"]
 
@@ -250,6 +251,8 @@ class Search:
                     alternatives=0 if result is None else result.alternatives,
                 )
             )
+        if outcome == _OUT_OF_MEMORY:
+            recover()
         if result is None:
             # Other steps may do.
             return outcome in ("out of range", "too slow", _OUT_OF_MEMORY)

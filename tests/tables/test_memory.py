@@ -103,3 +103,20 @@ def test_memory_serves_what_is_not_much_smaller() -> None:
     smaller = memory.allocate_unset(2**16)
     assert memory.address_of(smaller) == place
     assert smaller.size == 2**16
+
+
+def test_memory_is_recovered_also_from_objects_that_hold_each_other() -> None:
+    gc.collect()
+    memory.release_all()
+    gc.disable()
+    try:
+        before = memory._used
+        holder: list[object] = [memory.allocate(2**16, 1.0)]
+        holder.append(holder)
+        del holder
+        assert memory._used > before
+        memory.recover()
+    finally:
+        gc.enable()
+    assert memory._used == before
+    assert memory._kept == 0

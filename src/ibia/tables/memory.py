@@ -6,6 +6,7 @@ sizes again and again. An array from here gives its memory back when the last vi
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import threading
@@ -24,6 +25,7 @@ __all__ = [
     "allocate_unset",
     "end_of_run",
     "limit_memory",
+    "recover",
     "release_all",
     "weigh",
 ]
@@ -209,3 +211,13 @@ def release_all() -> None:
     with _lock:
         _free.clear()
         _kept = 0
+
+
+def recover() -> None:
+    """After a run that was out of memory: give back all that nobody uses, also what objects that hold each other hold.
+
+    An error holds what was under way when it was raised, and often itself; while a run lasts such objects are not
+    looked for.
+    """
+    gc.collect()
+    release_all()
