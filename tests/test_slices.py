@@ -16,7 +16,7 @@ from ibia.costs import Sizes
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import forest_of
-from ibia.model import Model
+from ibia.model import Model, Variable
 from ibia.pipeline import infer, prepare_model
 from ibia.prepare import Problem
 from ibia.tables import Space
@@ -177,3 +177,37 @@ def test_within_a_time_limit_they_may_take_what_time_there_is() -> None:
 def test_unknown_words_are_refused() -> None:
     with pytest.raises(InputError, match="slices is 'maybe'; expected one of auto, never, always"):
         infer(examples.student(), slices="maybe")
+
+
+def test_the_search_for_slices_ends_where_they_cost_too_much() -> None:
+    """Nothing more is held, so that it takes no time, and it goes on from there when more is allowed."""
+    slicing = component(examples.grid(12, 12, seed=1)).slicing
+    assert slicing.at(6.0, most_entries=1.0) is None
+    assert len(slicing._levels[False]) == 1
+    level = slicing.at(6.0)
+    assert level is not None
+    assert level.width <= 6.0
+    needed = level.count * level.elimination.size
+    again = component(examples.grid(12, 12, seed=1)).slicing
+    assert again.at(6.0, most_entries=needed / 1e3) is None
+    assert len(again._levels[False]) < len(slicing._levels[False])
+
+
+def test_variables_are_held_where_cliques_are_too_large() -> None:
+    """Of a wide part and a long narrow one with more entries in all, the wide one is what has to become narrower."""
+    dense = [([first, second], [[2.0, 1.0], [1.0, 3.0]]) for second in range(8) for first in range(second)]
+    chain = [([place, place + 1], [[2.0, 1.0], [1.0, 2.0]]) for place in range(7, 400)]
+    model = Model.from_arrays([Variable(f"X{number}", 2) for number in range(401)], dense + chain)
+    problem = component(model)
+    level = problem.slicing.at(5.0)
+    assert level is not None
+    assert level.count == 8.0
+    assert {problem.variables[number] for number in level.held} <= set(range(8))
+
+
+def test_slices_asked_for_do_not_depend_on_those_found_in_passing() -> None:
+    """They are looked for thoroughly at once, and nothing is looked for twice."""
+    problem = component(examples.grid(9, 9, seed=1))
+    assert Sizes(problem).costs(6.0, slices="always").slices is not None
+    assert problem.slicing._levels[True]
+    assert not problem.slicing._levels[False]

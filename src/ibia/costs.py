@@ -58,6 +58,9 @@ MOST_BITS = 900.0
 _EPSILON = 1e-9
 # Whether a component that does not fit is solved in slices: if that costs less than approximation, never, or always.
 
+# Good slices, once looked for, may have so many times fewer entries than those found in passing.
+_HOPE = 8.0
+
 SLICES = ("auto", "never", "always")
 
 
@@ -116,7 +119,14 @@ class Sizes:
         self._values = merged.values.size
         self.largest_factor = float(np.add.reduceat(self._bits[merged.scopes], merged.starts[:-1]).max())
 
-    def costs(self, bound: float, quick: bool = False, alternatives: bool = True, slices: str = "auto") -> Costs:
+    def costs(
+        self,
+        bound: float,
+        quick: bool = False,
+        alternatives: bool = True,
+        slices: str = "auto",
+        thorough: bool = False,
+    ) -> Costs:
         """Return the costs of an answer at a bound, by the cheapest way.
 
         Parameters
@@ -127,6 +137,8 @@ class Sizes:
             Whether several alternatives are tried otherwise.
         slices
             ``"auto"``: solve it in slices if that costs hardly more; ``"never"``; ``"always"``: whatever it costs.
+        thorough
+            Where slices would do, or might, look for good ones, which takes a little of the time that they spare.
         """
         if self._problem.width <= bound + _EPSILON:
             return self._whole
@@ -134,11 +146,15 @@ class Sizes:
         # Slices take about as long as the whole would, at least.
         if slices == "never" or (slices == "auto" and self._whole.work > _WORTH_EXACTNESS * approximate.total):
             return approximate
-        level = self._problem.slicing.at(bound, thorough=slices == "always")
-        if level is None:
-            return approximate
-        sliced = self._sliced(level)
-        return sliced if slices == "always" or sliced.total <= _WORTH_EXACTNESS * approximate.total else approximate
+        # Each entry of a slice is work.
+        most = math.inf if slices == "always" else _WORTH_EXACTNESS * approximate.total
+        slicing = self._problem.slicing
+        hopeful = slices == "always"
+        level = None if hopeful else slicing.at(bound, most_entries=_HOPE * most if thorough else most)
+        if hopeful or (thorough and level is not None):
+            level = slicing.at(bound, True, most)
+        sliced = approximate if level is None else self._sliced(level)
+        return sliced if sliced.total <= most else approximate
 
     @cached_property
     def _whole(self) -> Costs:

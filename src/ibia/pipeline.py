@@ -166,7 +166,13 @@ def infer(
     prepared: list[Prepared] = []
     with control.interruptible():
         prepared.append(
-            prepare_model(model, check_evidence(model, evidence or {}), control, bound if time_limit is None else None)
+            prepare_model(
+                model,
+                check_evidence(model, evidence or {}),
+                control,
+                bound if time_limit is None else None,
+                math.inf if goal.time_limit is None else goal.time_limit,
+            )
         )
     if not prepared:
         reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
@@ -471,7 +477,7 @@ class Run:
     def _costs(self, problem: Problem) -> Costs:
         """Return what a component will cost, and by it how it is solved."""
         choices = self._choices
-        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing)
+        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing, not self._quick)
 
 
 @contextmanager
@@ -484,9 +490,13 @@ def _certainly() -> Iterator[None]:
 
 
 def prepare_model(
-    model: Model, evidence: dict[int, int], control: Control | None = None, bound: float | None = None
+    model: Model,
+    evidence: dict[int, int],
+    control: Control | None = None,
+    bound: float | None = None,
+    time_limit: float = math.inf,
 ) -> Prepared:
     """Simplify a model with its evidence and lay out its components, for one bound or (None) for any."""
     control = Control() if control is None else control
     simplified = simplify(model, evidence)
-    return Prepared(model, evidence, simplified, prepare_components(simplified, control, bound), control)
+    return Prepared(model, evidence, simplified, prepare_components(simplified, control, bound, time_limit), control)

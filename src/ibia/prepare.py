@@ -20,6 +20,7 @@ from ibia.errors import ZeroProbabilityError
 from ibia.forest.elimination import Elimination
 from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees
+from ibia.forest.refine import refine
 from ibia.forest.search import MOST_ENTRIES, search, search_fronts
 from ibia.forest.triangulate import CliqueTree, clique_tree, numbered_trees, triangulate
 from ibia.simplify import Factors, Simplified
@@ -39,7 +40,11 @@ _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
 _LITTLE_EFFORT = 0.1
 # So many times the same is tried by fronts, with this effort: where a component fits anyway, and where it does not.
-_FRONTS, _FRONT_EFFORT = 200, (0.03, 4.0)
+_FRONTS, _FRONT_EFFORT = 40, (0.03, 4.0)
+# The best of both are refined, with this effort; in the first case while entries cost far more than steps.
+_REFINEMENT = (0.3, 2.0)
+# With a time limit of fewer seconds, by so much less.
+_NO_HURRY = 10.0
 # Numbers vanish below e^−708; what a single table of this range prefers by itself may have been next to it.
 _FAR_APART = 230.0
 
@@ -116,7 +121,7 @@ class Problem:
         number[self._elimination.order] = np.arange(number.size)
         best = self._narrowest
         elimination = best._replace(order=number[best.order], members=number[best.members[: best.starts[-1]]])
-        return Slicing(self.merged.starts, self.merged.scopes, self.cardinalities, elimination)
+        return Slicing(self.merged.starts, self.merged.scopes, self.cardinalities, elimination, self.space.control)
 
     @cached_property
     def ranks(self) -> list[int] | None:
@@ -201,6 +206,7 @@ def prepare(
     restarts: int | None = None,
     control: Control | None = None,
     bound: float | None = None,
+    time_limit: float = math.inf,
 ) -> Problem:
     """Number the variables of a component and lay out its tables.
 
@@ -208,6 +214,8 @@ def prepare(
     ----------
     bound
         A tree of at most so many bits will do; None: search for a narrow one whatever it takes.
+    time_limit
+        Seconds that there are for an answer: where they are few, a tree is refined less.
     """
     starts = component.starts - component.starts[0]
     members = component.members[component.starts[0] : component.starts[-1]]
@@ -218,12 +226,16 @@ def prepare(
     least = float(np.add.reduceat(log2[places], starts[:-1]).max())
     attempts = _restarts(variables.size) if restarts is None else restarts
     wanted = 0.0 if bound is None else bound
-    greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT)
+    greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT, control)
     if greedy.width > wanted:
-        greedy = search(graph, log2, math.inf, attempts, least, 0, _EFFORT)
+        greedy = search(graph, log2, math.inf, attempts, least, 0, _EFFORT, control)
     fronts = _FRONTS if restarts is None else restarts
-    effort = _FRONT_EFFORT[greedy.width > wanted]
-    best = search_fronts(graph, log2, greedy, fronts, least, wanted, effort, MOST_ENTRIES)
+    wide = greedy.width > wanted
+    best = search_fronts(graph, log2, greedy, fronts, least, wanted, _FRONT_EFFORT[wide], MOST_ENTRIES, control)
+    if fronts:
+        starts = [greedy] if best is greedy else [greedy, best]
+        effort = _REFINEMENT[wide] * min(time_limit / _NO_HURRY, 1.0)
+        best = refine(graph, log2, starts, effort, MOST_ENTRIES, least, wanted, control)
     # Which of them variables are numbered by depends on whether there will be anything but an exact answer.
     certain = best.size <= MOST_ENTRIES if bound is None else best.width <= bound
     own = best if certain else greedy
@@ -251,12 +263,15 @@ def prepare(
 
 
 def prepare_components(
-    simplified: Simplified, control: Control | None = None, bound: float | None = None
+    simplified: Simplified,
+    control: Control | None = None,
+    bound: float | None = None,
+    time_limit: float = math.inf,
 ) -> tuple[Problem, ...]:
     """Prepare all components of a model."""
     control = Control() if control is None else control
     problems = []
     for component in simplified.components:
         control.check()
-        problems.append(prepare(component, simplified, control=control, bound=bound))
+        problems.append(prepare(component, simplified, control=control, bound=bound, time_limit=time_limit))
     return tuple(problems)

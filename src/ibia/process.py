@@ -31,7 +31,7 @@ _WRITING, _WRITING_STATE = 0.1, 5e-6
 _PATIENCE, _RETRY = 0.1, 0.02
 # Clocks of the system do not count farther than some hundreds of years.
 _LONGEST = 1e9
-_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.formats.whole", "ibia.machine"})
+_DELICATE = frozenset({"importlib", "llvmlite", "numba", "ibia.formats.whole", "ibia.machine", "ibia.threads"})
 _DELICATE |= {"ibia.tables.memory", "ibia.tables.threads"}
 _ENDINGS = {
     signal.SIGINT: ("Interrupted before there was an answer.", INTERRUPTED),

@@ -1,8 +1,8 @@
 """Slicing: which variables of a component to hold fixed, so that the rest fits a bound.
 
 Where some variables are held fixed, the rest is narrower; what is added up over all their states (``slices.py``) is
-the whole. One variable after the other is held, each time the one for which the tables of all slices together have the
-fewest entries. Knows scopes and cardinalities, nothing of tables.
+the whole. One variable after the other is held, each time one that makes the rest narrow, while the tables of all
+slices together have few entries. Knows scopes and cardinalities, nothing of tables.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.flat import ends
 from ibia.forest.elimination import Elimination
 from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees
+from ibia.forest.refine import refine
 from ibia.forest.search import MOST_ENTRIES, search, search_fronts
 from ibia.forest.triangulate import numbered_trees
 
@@ -26,11 +28,18 @@ Integers = NDArray[np.int64]
 
 # At most so many bits are held fixed.
 _MOST_HELD = 20.0
-# When a variable is held, at most so many other triangulations of the rest are tried, greedy ones and fronts, as long
-# as they take this many steps for each table entry of all slices together (a step takes about as long as an entry): in
-# passing, and when they are certain to be made.
-_RESTARTS, _EFFORT = (2, 100), (0.001, 0.002)
-_FRONTS, _FRONT_EFFORT = (4, 2000), (0.001, 0.02)
+# When a variable is held, at most so many other triangulations of the rest are tried, greedy ones and fronts, and the
+# best is refined, as long as that takes this many steps for each table entry of all slices together (a step takes about
+# as long as an entry): in passing, and when they are certain to be made.
+_RESTARTS, _EFFORT = (2, 20), (0.001, 0.002)
+_FRONTS, _FRONT_EFFORT = (4, 20), (0.001, 0.02)
+_REFINEMENT, _MOST_STEPS = (0.005, 0.002), (2.0**22, math.inf)
+# As long as none is held, more: what is better then is better for all.
+_FIRST_REFINEMENT = 0.02
+# Which variables make the rest narrow is told by this power of the sizes of the cliques.
+_WIDTH_POWER = 4.0
+# How fast entries grow can be told when so many bits were spared; they are taken to grow this much more slowly.
+_TELLING, _CERTAIN = 2.0, 0.75
 _EPSILON = 1e-9
 
 
@@ -82,7 +91,7 @@ class Level:
 
 
 class Slicing:
-    """The ways to hold variables of a component fixed: one after the other, the one that spares the most first.
+    """The ways to hold variables of a component fixed: one after the other, the best first.
 
     Parameters
     ----------
@@ -90,6 +99,8 @@ class Slicing:
         Of the component's tables.
     elimination
         Of the whole component, by the numbers of its variables.
+    control
+        What the search for better ones may use.
 
     Attributes
     ----------
@@ -97,20 +108,31 @@ class Slicing:
         The component with none held.
     """
 
-    def __init__(self, starts: Integers, scopes: Integers, cardinalities: Integers, elimination: Elimination) -> None:
+    def __init__(
+        self,
+        starts: Integers,
+        scopes: Integers,
+        cardinalities: Integers,
+        elimination: Elimination,
+        control: Control | None = None,
+    ) -> None:
+        self._control = control
         self._starts, self._scopes = starts, scopes
         self._cardinalities = cardinalities
         self._bits = np.log2(cardinalities)
         self.whole = Level((), np.arange(cardinalities.size), elimination, 1.0)
         self._levels: tuple[list[Level], list[Level]] = ([], [])
 
-    def at(self, bound: float, thorough: bool = False) -> Level | None:
+    def at(self, bound: float, thorough: bool = False, most_entries: float = math.inf) -> Level | None:
         """Return the first way that fits the bound, if there is any.
 
         Parameters
         ----------
         thorough
             Look for a good one longer.
+        most_entries
+            Give up where all slices together have more, or would have at the pace so far: it gets no less when more
+            is held.
         """
         levels = self._levels[thorough]
         if not levels:
@@ -122,20 +144,29 @@ class Slicing:
         if self._bits.max() > bound + _EPSILON:
             return None
         while self._bits[list(levels[-1].held)].sum() + levels[-1].width - bound <= _MOST_HELD:
+            if _entries_at(bound, levels) > most_entries:
+                break
             levels.append(self._with_one_more(levels[-1], thorough))
             if levels[-1].width <= bound + _EPSILON:
                 return levels[-1]
         return None
 
     def _with_one_more(self, level: Level, thorough: bool) -> Level:
-        """Hold one more variable: the one for which the tables of all slices together have the fewest entries."""
+        """Hold one more variable: one that makes the rest narrow, while all slices together have few entries."""
         variables, trees = level.variables, level.trees
         bits = self._bits[variables]
-        sizes = np.exp2(np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1]))
-        holders = sizes.repeat(np.diff(trees.scope_starts))
-        spared = np.bincount(trees.scopes, holders, variables.size) * (1.0 - np.exp2(-bits))
-        entries = (sizes.sum() - spared) * np.exp2(bits)
-        chosen = int(variables[entries.argmin()])
+        cliques = np.add.reduceat(bits[trees.scopes], trees.scope_starts[:-1])
+
+        def left(power: float) -> NDArray[np.float64]:
+            """Return the sum of a power of the cliques' sizes without each of the variables, in bits."""
+            sizes = np.exp2(power * (cliques - cliques.max()))
+            holding = np.bincount(trees.scopes, sizes.repeat(np.diff(trees.scope_starts)), variables.size)
+            others = np.maximum(sizes.sum() - holding, 0.0)
+            found: NDArray[np.float64] = np.log2(others + holding * np.exp2(-power * bits)) / power
+            return found
+
+        # A high power is the width, but shows also what is gained where several cliques are equally large.
+        chosen = int(variables[(left(1.0) + bits + left(_WIDTH_POWER)).argmin()])
         return self._improved(
             Level(
                 (*level.held, chosen),
@@ -155,10 +186,16 @@ class Slicing:
         bits = self._bits[level.left]
         best = level.elimination
         effort = _EFFORT[thorough] * level.count * best.size / min(best.size, MOST_ENTRIES)
-        found = search(graph, bits, math.inf, _RESTARTS[thorough], 0.0, 0, effort)
+        found = search(graph, bits, math.inf, _RESTARTS[thorough], 0.0, 0, effort, self._control)
         if (found.width, found.size) < (best.width - _EPSILON, best.size):
             best = found
-        best = search_fronts(graph, bits, best, _FRONTS[thorough], effort=_FRONT_EFFORT[thorough] * level.count)
+        effort = _FRONT_EFFORT[thorough] * level.count
+        best = search_fronts(graph, bits, best, _FRONTS[thorough], effort=effort, control=self._control)
+        starts = [best] if best is level.elimination else [level.elimination, best]
+        effort = _FIRST_REFINEMENT
+        if level.held:
+            effort = min(_REFINEMENT[thorough] * level.count, _MOST_STEPS[thorough] / best.size)
+        best = refine(graph, bits, starts, effort, control=self._control)
         return Level(level.held, level.left, best, level.count)
 
     def _without(self, level: Level, variable: int) -> Elimination:
@@ -182,3 +219,14 @@ class Slicing:
             starts,
             members - (members > gone),
         )
+
+
+def _entries_at(bound: float, levels: list[Level]) -> float:
+    """Return how many entries all slices would have at a bound, if they grow as they did with the levels so far."""
+    first, last = levels[0], levels[-1]
+    spared = first.width - last.width
+    entries = last.count * last.elimination.size
+    if spared < _TELLING:
+        return entries
+    pace = math.log2(entries / first.elimination.size) / spared
+    return float(entries * 2.0 ** (_CERTAIN * pace * max(last.width - bound, 0.0)))

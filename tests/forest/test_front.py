@@ -3,64 +3,22 @@
 from __future__ import annotations
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibia.forest.elimination import Elimination, eliminate, missing_edges
+from elimination_checks import check_elimination, graph_from, graphs, grid
+from ibia.control import Control, Stopped
+from ibia.forest import search as search_module
+from ibia.forest.elimination import eliminate, missing_edges
 from ibia.forest.front import Rest, far_vertex, follow_front, without_cheap
-from ibia.forest.graph import Graph, graph_of
+from ibia.forest.graph import Graph
 from ibia.forest.search import search, search_fronts
 from ibia.forest.triangulate import clique_tree
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
-
-
-def graph_from(pairs: list[tuple[int, int]], count: int) -> Graph:
-    """Return the graph over that many vertices with these edges."""
-    members = [vertex for pair in pairs for vertex in pair] + list(range(count))
-    return graph_of(np.array([2] * len(pairs) + [1] * count), np.array(members))[1]
-
-
-def grid(rows: int, columns: int) -> Graph:
-    """Return the graph of a grid."""
-    places = [(row, column) for row in range(rows) for column in range(columns)]
-    across = [(row * columns + column, row * columns + column + 1) for row, column in places if column + 1 < columns]
-    down = [(row * columns + column, (row + 1) * columns + column) for row, column in places if row + 1 < rows]
-    return graph_from(across + down, rows * columns)
-
-
-@st.composite
-def graphs(draw: st.DrawFn) -> tuple[Graph, np.ndarray]:
-    """Draw a graph, in one piece or several, and the bits of its vertices."""
-    count = draw(st.integers(1, 12))
-    pairs = draw(st.lists(st.sampled_from(list(combinations(range(count), 2)) or [(0, 0)]), max_size=25))
-    pairs = [pair for pair in pairs if pair[0] != pair[1]]
-    bits = np.log2(draw(st.lists(st.integers(2, 5), min_size=count, max_size=count)))
-    return graph_from(pairs, count), bits
-
-
-def check(found: Elimination, graph: Graph, bits: np.ndarray) -> None:
-    """Check that an elimination is what eliminating in its order makes of the graph."""
-    count = bits.size
-    assert sorted(found.order.tolist()) == list(range(count))
-    neighbours = [set(graph.neighbours[graph.starts[v] : graph.starts[v + 1]].tolist()) for v in range(count)]
-    widths = []
-    for step, vertex in enumerate(found.order.tolist()):
-        clique = found.members[found.starts[step] : found.starts[step + 1]].tolist()
-        assert clique == sorted(clique)
-        # More may be in it, but nothing that is gone already.
-        assert set(clique) >= {vertex} | neighbours[vertex]
-        assert not set(clique) & set(found.order[:step].tolist())
-        for one in clique:
-            neighbours[one] |= set(clique) - {one, vertex}
-            neighbours[one].discard(vertex)
-        widths.append(bits[clique].sum())
-    assert found.width == pytest.approx(max(widths))
-    assert found.size == pytest.approx(sum(2.0**width for width in widths))
 
 
 def assert_left(rest: Rest, graph: Graph) -> None:
@@ -83,7 +41,7 @@ def test_a_front_eliminates_everything(drawn: tuple[Graph, np.ndarray], data: st
     """Also where the graph is in several pieces, from any vertex."""
     graph, bits = drawn
     found = follow_front(*graph, bits, data.draw(st.integers(0, bits.size - 1)), math.inf)
-    check(found, graph, bits)
+    check_elimination(found, graph, bits)
     # Its cliques make a tree like any other's.
     tree = clique_tree(found, np.arange(bits.size))
     assert {variable for clique in tree.cliques for variable in clique} == set(range(bits.size))
@@ -103,7 +61,7 @@ def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, 
         return
     assert rest.before.width <= most
     assert_left(rest, graph)
-    check(rest.joined(follow_front(*rest.graph, bits[rest.vertices], 0, math.inf)), graph, bits)
+    check_elimination(rest.joined(follow_front(*rest.graph, bits[rest.vertices], 0, math.inf)), graph, bits)
 
 
 @REPEATABLE
@@ -113,7 +71,7 @@ def test_the_search_makes_nothing_worse(drawn: tuple[Graph, np.ndarray]) -> None
     graph, bits = drawn
     greedy = search(graph, bits, math.inf, 2, 0.0, 0, math.inf)
     found = search_fronts(graph, bits, greedy, 10)
-    check(found, graph, bits)
+    check_elimination(found, graph, bits)
     assert found.width + math.log2(found.size) <= greedy.width + math.log2(greedy.size)
     within = search_fronts(graph, bits, greedy, 10, bound=math.inf)
     assert within.size <= greedy.size
@@ -152,3 +110,27 @@ def test_little_effort_means_few_attempts() -> None:
     assert search_fronts(graph, bits, greedy, 10, good_enough=greedy.width) is greedy
     assert search_fronts(graph, bits, greedy, 0) is greedy
     assert search_fronts(graph, bits, greedy, 10) is not greedy
+
+
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_find_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attempts that were made side by side, as if none were better, are made again after one that is."""
+    monkeypatch.setattr(search_module, "_WORTH_WAKING", 0)
+    for rows, columns in ((7, 9), (9, 14)):
+        graph, bits = grid(rows, columns), np.log2(np.random.default_rng(rows).integers(2, 5, rows * columns))
+        found = []
+        for count in (1, threads):
+            control = Control(threads=count)
+            greedy = search(graph, bits, math.inf, 30, 0.0, 0, 1e3, control)
+            found.append((greedy, search_fronts(graph, bits, greedy, 30, effort=1e3, control=control)))
+        for one, other in zip(*found, strict=True):
+            assert one.order.tolist() == other.order.tolist()
+            assert one.members[: one.starts[-1]].tolist() == other.members[: other.starts[-1]].tolist()
+            assert one.work == other.work
+
+
+def test_the_search_can_be_stopped() -> None:
+    """The clock is looked at between attempts."""
+    graph, bits = grid(8, 8), np.ones(64)
+    with pytest.raises(Stopped):
+        search(graph, bits, math.inf, 10, 0.0, 0, math.inf, Control(deadline=0.0))

@@ -61,6 +61,12 @@ class Rest:
         position = left.cumsum() - 1
         self.graph = Graph(starts - starts[0], position[gone.members[starts[0] : starts[-1]]])
 
+    def places_to_start(self, shares: Bits) -> list[int]:
+        """Return where fronts may start: at two ends, found from the first of some places (shares), and at the rest."""
+        somewhere, *others = (shares * self.vertices.size).astype(np.int64).tolist()
+        one = far_vertex(*self.graph, somewhere)
+        return [one, far_vertex(*self.graph, one), *others]
+
     @cached_property
     def before(self) -> Elimination:
         """The elimination so far: its cliques, and their vertices in the order in which they went."""

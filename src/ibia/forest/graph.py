@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ibia.compiled import entry
 
-__all__ = ["Graph", "graph_of"]
+__all__ = ["Graph", "graph_of", "local_graph"]
 
 _compile = entry()
 
@@ -91,3 +91,46 @@ def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[I
                         else:
                             starts[other + 1] += 1
     return variables, starts, neighbours
+
+
+@_compile
+def local_graph(
+    starts: Integers, neighbours: Integers, vertices: Integers, lengths: Integers, members: Integers, place: Integers
+) -> tuple[Integers, Integers]:
+    """Return the part of a graph over some vertices, by their positions, in which further scopes are cliques.
+
+    Parameters
+    ----------
+    vertices
+        Sorted.
+    lengths, members
+        The scopes, end to end.
+    place
+        For use here: −1 for every vertex of the graph, and so it is left.
+    """
+    count = vertices.size
+    joined = np.zeros((count, count), np.bool_)
+    for position in range(count):
+        place[vertices[position]] = position
+    for position in range(count):
+        vertex = vertices[position]
+        for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
+            if place[neighbour] >= 0:
+                joined[position, place[neighbour]] = True
+    end = 0
+    for length in lengths:
+        begin, end = end, end + length
+        for first in range(begin, end):
+            for second in range(begin, end):
+                joined[place[members[first]], place[members[second]]] = True
+    local_starts = np.zeros(count + 1, np.int64)
+    local = np.empty(count * count, np.int64)
+    total = 0
+    for position in range(count):
+        for other in range(count):
+            if joined[position, other] and other != position:
+                local[total] = other
+                total += 1
+        local_starts[position + 1] = total
+        place[vertices[position]] = -1
+    return local_starts, local[:total]

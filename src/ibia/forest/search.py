@@ -1,25 +1,35 @@
 """The search for an elimination of small width: greedily (min-fill and others), and by fronts (``front.py``).
 
 Elimination decides the width, so it is repeated with random ties and several criteria; a repetition stops as soon as it
-is worse than the best so far or than the bound. Knows vertices from 0 on, nothing of variables.
+is worse than the best so far or than the bound. Several are made side by side, as if none of them were better than the
+best so far. Most are not; where one is, those after it are made again, so that what is found does not depend on the
+number of threads. Knows vertices from 0 on, nothing of variables.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import Control
 from ibia.forest.elimination import Elimination, eliminate, missing_edges
-from ibia.forest.front import far_vertex, follow_front, without_cheap
+from ibia.forest.front import follow_front, without_cheap
 from ibia.forest.graph import Graph
+from ibia.threads import run_all
 
-__all__ = ["MOST_ENTRIES", "search", "search_fronts"]
+__all__ = ["MOST_ENTRIES", "WIDEST", "rank", "search", "search_fronts"]
 
 Integers = NDArray[np.int64]
 Bits = NDArray[np.float64]
 Criterion = tuple[Integers, Integers]
+# What tries to find a better elimination than the best so far: it returns the better of both, and the steps it took.
+Attempt = Callable[[Elimination], tuple[Elimination, int]]
 
 # Weights of variables in weighted fill are whole multiples of this many bits: sums are exact, and equal ones equal.
 _WEIGHT = 2.0**-10
@@ -28,10 +38,12 @@ _FILL, _WEIGHTED_FILL, _SIZE = "fill", "weighted fill", "size"
 _TURNS = (_FILL, _FILL, _WEIGHTED_FILL, _SIZE)
 # Trees with more table entries than this are not worth a longer search: nobody will make those tables.
 MOST_ENTRIES = 2.0**24
-# Fronts that are wider are of no use to anybody.
-_WIDEST = 64.0
+# Trees that are wider are of no use to anybody.
+WIDEST = 64.0
 # Starts of fronts besides two ends, and a share that, taken again and again, leaves no gaps.
 _STARTS, _GOLDEN = 4, 0.6180339887498949
+# Waking another thread takes longer than so many steps.
+_WORTH_WAKING = 2**15
 # What is not compiled takes as long, for each attempt, as so many steps.
 _ATTEMPT = 20_000
 _NONE: Integers = np.empty(0, np.int64)
@@ -49,30 +61,31 @@ def search(
     good_enough: float,
     seed: int,
     effort: float,
+    control: Control | None = None,
 ) -> Elimination:
     """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit."""
-    generator: np.random.Generator | None = None
-    noise = np.arange(log2.size, dtype=float)
-    if log2.size > _LONG:
-        generator = np.random.default_rng(seed)
-        noise = generator.random(log2.size)
+    generator = np.random.default_rng(seed) if log2.size > _LONG else None
+    noise = np.arange(log2.size, dtype=float) if generator is None else generator.random(log2.size)
     fill = _criterion(_FILL, graph, log2)
-    best = eliminate(*graph, log2, *fill, noise, limit + _EPSILON, False)
-    work = best.work
-    criteria = {_FILL: fill}
-    for attempt in range(1, restarts + 1):
-        if best.width <= good_enough + _EPSILON or work > effort * min(best.size, MOST_ENTRIES):
-            break
-        generator = generator or np.random.default_rng(seed)
-        noise = generator.random(log2.size)
-        name = _TURNS[attempt % len(_TURNS)]
-        if name not in criteria:
-            criteria[name] = _criterion(name, graph, log2)
-        found = eliminate(*graph, log2, *criteria[name], noise, min(limit, best.width) + _EPSILON, False)
-        work += found.work
-        if found.width < best.width - _EPSILON or (found.width <= best.width + _EPSILON and found.size < best.size):
-            best = found
-    return best
+    first = eliminate(*graph, log2, *fill, noise, limit + _EPSILON, False)
+
+    def attempts() -> Iterator[Attempt]:
+        ties = np.random.default_rng(seed) if generator is None else generator
+        criteria = {_FILL: fill}
+        for number in range(1, restarts + 1):
+            name = _TURNS[number % len(_TURNS)]
+            if name not in criteria:
+                criteria[name] = _criterion(name, graph, log2)
+            yield partial(greedily, criteria[name], ties.random(log2.size))
+
+    def greedily(criterion: Criterion, noise: Bits, best: Elimination) -> tuple[Elimination, int]:
+        found = eliminate(*graph, log2, *criterion, noise, min(limit, best.width) + _EPSILON, False)
+        better = found.width < best.width - _EPSILON or (
+            found.width <= best.width + _EPSILON and found.size < best.size
+        )
+        return (found if better else best), found.work
+
+    return _best(first, attempts(), good_enough, effort, MOST_ENTRIES, first.work, control)
 
 
 def search_fronts(
@@ -84,6 +97,7 @@ def search_fronts(
     bound: float = 0.0,
     effort: float = math.inf,
     most_entries: float = math.inf,
+    control: Control | None = None,
 ) -> Elimination:
     """Return the best of some eliminations by fronts, or `best` if that is better.
 
@@ -98,36 +112,79 @@ def search_fronts(
     effort, most_entries
         Stop early when the search took more than this many steps for each table entry of the best so far, of which no
         more than so many count.
+    control
+        Its threads make attempts side by side.
     """
-    generator = np.random.default_rng(0)
-    criteria = [_criterion(name, graph, log2) for name in (_FILL, _WEIGHTED_FILL)]
-    noise = np.arange(log2.size, dtype=float)
-    work = 0
-    for attempt in range(attempts):
-        if best.width <= good_enough + _EPSILON or work > effort * min(best.size, most_entries):
-            break
-        # How small is small: shares that are spread evenly, however many there are.
-        share = attempt * _GOLDEN % 1.0
-        rest = without_cheap(graph, log2, criteria[attempt % 2], noise, share * min(best.width, _WIDEST))
-        noise = generator.random(log2.size)
-        work += _ATTEMPT
+
+    def tries() -> Iterator[Attempt]:
+        generator = np.random.default_rng(0)
+        criteria = [_criterion(name, graph, log2) for name in (_FILL, _WEIGHTED_FILL)]
+        noise = np.arange(log2.size, dtype=float)
+        for number in range(attempts):
+            # How small is small: shares that are spread evenly, however many there are.
+            share = number * _GOLDEN % 1.0
+            yield partial(by_fronts, criteria[number % 2], noise, share, generator.random(1 + _STARTS))
+            noise = generator.random(log2.size)
+
+    def by_fronts(
+        criterion: Criterion, noise: Bits, share: float, places: Bits, best: Elimination
+    ) -> tuple[Elimination, int]:
+        rest = without_cheap(graph, log2, criterion, noise, share * min(best.width, WIDEST))
         if rest is None:
-            continue
-        work += rest.work
+            return best, _ATTEMPT
+        work = _ATTEMPT + rest.work
         bits = log2[rest.vertices]
-        one = far_vertex(*rest.graph, int(generator.integers(bits.size)))
-        for first in (one, far_vertex(*rest.graph, one), *generator.integers(bits.size, size=_STARTS).tolist()):
-            limit = min(max(best.width, bound), _WIDEST) + _EPSILON
+        for first in rest.places_to_start(places):
+            limit = min(max(best.width, bound), WIDEST) + _EPSILON
             found = follow_front(*rest.graph, bits, first, limit)
             work += found.work
             if found.width <= limit:
                 whole = rest.joined(found)
-                if _rank(whole, bound) < _rank(best, bound):
+                if rank(whole, bound) < rank(best, bound):
                     best = whole
+        return best, work
+
+    return _best(best, tries(), good_enough, effort, most_entries, 0, control)
+
+
+def _best(
+    best: Elimination,
+    attempts: Iterable[Attempt],
+    good_enough: float,
+    effort: float,
+    most_entries: float,
+    work: int,
+    control: Control | None,
+) -> Elimination:
+    """Return the best that is found, attempt after attempt, until it is good enough or the search took too long.
+
+    Parameters
+    ----------
+    work
+        Steps taken so far.
+    """
+    following = iter(attempts)
+    begun: deque[Attempt] = deque()
+    side_by_side = 1
+    while best.width > good_enough + _EPSILON and work <= effort * min(best.size, most_entries):
+        if control is not None:
+            control.check()
+        begun.extend(islice(following, side_by_side - len(begun)))
+        if not begun:
+            break
+        calls = [partial(attempt, best) for attempt in begun]
+        for found, steps in [call() for call in calls] if control is None else run_all(calls, control):
+            begun.popleft()
+            work += steps
+            if control is not None and steps >= _WORTH_WAKING:
+                side_by_side = max(side_by_side, control.threads)
+            changed, best = found is not best, found
+            if changed or work > effort * min(best.size, most_entries):
+                break
     return best
 
 
-def _rank(elimination: Elimination, bound: float) -> tuple[bool, float]:
+def rank(elimination: Elimination, bound: float) -> tuple[bool, float]:
     """Return what says which of two eliminations is better: the lesser.
 
     Within the bound entries count, beyond it the width, too: it decides how many slices there would have to be.
