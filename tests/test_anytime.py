@@ -61,7 +61,7 @@ class Machine:
     def actual(self, bound: float, quick: bool) -> float:
         return self.first * 2.0 ** (bound - 4.0) * (0.1 if quick else 1.0)
 
-    def predict(self, bound: float, quick: bool = False) -> Prediction:
+    def predict(self, bound: float, quick: bool = False, slices: str = "") -> Prediction:
         seconds = self.actual(bound, quick) / self.off * self.correction
         size = self.bytes_per_entry * 2.0**bound
         return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds, seconds)

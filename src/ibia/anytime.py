@@ -176,14 +176,15 @@ class Search:
                 shorter = self._quick_below(predicted.bound)
             elif not shorter and not predicted.quick:
                 # Slices would have taken too long.
-                shorter = [self._predictor.predict(predicted.bound, quick=True)]
+                shorter = [self._predictor.predict(predicted.bound, quick=True, slices="never")]
             if not shorter:
                 return False
             predicted = shorter[-1]
 
     def _quick_below(self, bound: float) -> list[Prediction]:
-        """Return what quick answers below a bound will cost."""
-        return [self._predictor.predict(other, quick=True) for other in self._ladder() if other < bound]
+        """Return what quick answers below a bound will cost, which are approximations."""
+        below = [other for other in self._ladder() if other < bound]
+        return [self._predictor.predict(other, quick=True, slices="never") for other in below]
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
