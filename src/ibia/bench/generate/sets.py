@@ -200,7 +200,7 @@ _MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
         ("dynamic", 10, 16, 14, 4, 2, 1),
         ("dynamic", 30, 20, 16, 5, 2, 1),
         ("dynamic", 50, 10, 8, 3, 4, 1),
-        ("dynamic", 50, 30, 25, 6, 2, 1),
+        ("dynamic", 50, 36, 32, 6, 2, 1),
     ),
     "cliques": (
         ("cliques", 60, 10, 2, 0.5, 1),
