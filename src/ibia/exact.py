@@ -13,7 +13,7 @@ from ibia.forest.checks import check_forest
 from ibia.forest.forest import forest_of
 from ibia.prepare import Problem
 from ibia.result import StepFigures
-from ibia.tables.memory import address_of
+from ibia.tables.kernels import address_of
 
 __all__ = ["solve_exactly"]
 

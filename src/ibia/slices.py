@@ -33,7 +33,8 @@ from ibia.result import StepFigures
 from ibia.sequence import Settings
 from ibia.slicing import Level
 from ibia.tables import Space
-from ibia.tables.memory import address_of, allocate
+from ibia.tables.kernels import address_of
+from ibia.tables.memory import allocate
 from ibia.threads import run_all
 
 __all__ = ["solve_by_slices"]

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from ibia.tables import memory
+from ibia.tables import kernels, memory
 
 
 @pytest.fixture(autouse=True)
@@ -23,22 +23,22 @@ def nothing_kept():
 
 def test_memory_is_used_again_only_when_no_view_of_it_is_left() -> None:
     array = memory.allocate(2**16, 3.0)
-    place, view = memory.address_of(array), array[5:9]
+    place, view = kernels.address_of(array), array[5:9]
     del array
     gc.collect()
     other = memory.allocate_unset(2**16)
-    assert memory.address_of(other) != place
+    assert kernels.address_of(other) != place
     np.testing.assert_array_equal(view, 3.0)
     del view
     gc.collect()
-    assert memory.address_of(memory.allocate_unset(2**16)) == place
+    assert kernels.address_of(memory.allocate_unset(2**16)) == place
 
 
 def test_no_more_is_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_KEPT", 3 * 2**19)
     for size in (2**16, 2**15 + 9, 2**16):
         arrays = [memory.allocate_unset(size) for _ in range(5)]
-        assert len({memory.address_of(array) for array in arrays}) == 5
+        assert len({kernels.address_of(array) for array in arrays}) == 5
         del arrays
         gc.collect()
         memory.end_of_run()
@@ -58,13 +58,13 @@ def test_while_a_run_lasts_memory_is_kept_up_to_the_most_that_was_in_use(monkeyp
     monkeypatch.setattr(memory, "_KEPT", 2**20)
     before = memory._used
     arrays = [memory.allocate_unset(2**17) for _ in range(5)]
-    places = {memory.address_of(array) for array in arrays}
+    places = {kernels.address_of(array) for array in arrays}
     del arrays
     gc.collect()
     assert memory._kept == 5 * 2**20
     assert memory._used == before
     arrays = [memory.allocate_unset(2**17) for _ in range(5)]
-    assert {memory.address_of(array) for array in arrays} == places
+    assert {kernels.address_of(array) for array in arrays} == places
     del arrays
     gc.collect()
     # Others take their place: together they never are more than there was.
@@ -95,13 +95,13 @@ def test_memory_that_is_refused_does_not_count_as_used() -> None:
 
 def test_memory_serves_what_is_not_much_smaller() -> None:
     array = memory.allocate_unset(3 * 2**15)
-    place = memory.address_of(array)
+    place = kernels.address_of(array)
     del array
     gc.collect()
     much_smaller = memory.allocate_unset(2**15)
-    assert memory.address_of(much_smaller) != place
+    assert kernels.address_of(much_smaller) != place
     smaller = memory.allocate_unset(2**16)
-    assert memory.address_of(smaller) == place
+    assert kernels.address_of(smaller) == place
     assert smaller.size == 2**16
 
 

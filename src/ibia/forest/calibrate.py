@@ -24,7 +24,7 @@ from ibia.forest.logarithms import propagate_logarithms
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
 from ibia.tables import Space, Table, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
-from ibia.tables.memory import address_of
+from ibia.tables.kernels import address_of
 from ibia.tables.threads import worth_sharing
 
 __all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]

@@ -18,7 +18,7 @@ from ibia.flat import ends
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, rows_of
 from ibia.tables import memory
 from ibia.tables.contract import sum_logarithms
-from ibia.tables.memory import address_of
+from ibia.tables.kernels import address_of
 
 __all__ = ["propagate_logarithms"]
 

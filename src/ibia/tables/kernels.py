@@ -13,6 +13,7 @@ from ibia.compiled import entry, inside, part
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP
 
 __all__ = [
+    "address_of",
     "blend_in",
     "divide_in",
     "divide_or_keep_in",
@@ -41,6 +42,12 @@ _compile_part = part(fastmath=_FAST)
 _inside = inside(fastmath=_FAST)
 # A function called from a compiled one inherits its options unless it says otherwise.
 _compile_part_strictly = part(fastmath=False)
+
+
+@_compile
+def address_of(table: Array) -> int:
+    """Return where the entries start: asked of NumPy, it takes ten times as long."""
+    return table.ctypes.data
 
 
 @_compile

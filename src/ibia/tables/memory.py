@@ -20,7 +20,6 @@ from ibia.limits import resident_memory
 
 __all__ = [
     "KEPT_BYTES",
-    "address_of",
     "allocate",
     "allocate_unset",
     "end_of_run",
@@ -178,11 +177,6 @@ def allocate(size: int, value: float) -> Array:
     # Not by `fill`, which keeps Python's lock: another thread would wait.
     array[:] = value
     return array
-
-
-def address_of(array: Array) -> int:
-    """Return where an array's entries start."""
-    return int(array.__array_interface__["data"][0])
 
 
 def _start_afresh() -> None:

@@ -19,7 +19,6 @@ from ibia.control import Control
 from ibia.tables import kernels, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks
 from ibia.tables.maps import IndexMap, index_map
-from ibia.tables.memory import address_of
 from ibia.tables.threads import run_parts, worth_sharing
 
 __all__ = ["Scope", "Space", "Table"]
@@ -102,7 +101,7 @@ class Space:
             for variable in reversed(table.scope):
                 strides[row, place[variable]] = stride
                 stride *= self.cardinalities[variable]
-        addresses = np.array([address_of(table.values) for table in tables], np.int64)
+        addresses = np.array([kernels.address_of(table.values) for table in tables], np.int64)
         sizes = np.array([table.values.size for table in tables], np.int64)
         return Rows(own, strides, addresses, sizes, len(inputs))
 
@@ -177,26 +176,22 @@ class Table:
 
     def _multiply(self, other: Table, result: Table) -> Table:
         """Write to `result` (perhaps this table) the product with `other`."""
-        (high, low, run, kind), _ = self.space.partner(self.scope, other.scope)
-
-        def part(blocks: slice) -> None:
-            length = low.size * run
-            entries = slice(blocks.start * length, blocks.stop * length)
-            if result is self:
-                kernels.multiply_in(self.values[entries], high[blocks], low, run, kind, other.values)
-            else:
-                kernels.multiply_to(
-                    self.values[entries], high[blocks], low, run, kind, other.values, result.values[entries]
-                )
-
-        self._in_parts(high.size, part)
+        partner, _ = self.space.partner(self.scope, other.scope)
+        if result is self:
+            self._in_parts(kernels.multiply_in, (0, 1), self.values, *partner, other.values)
+        else:
+            self._in_parts(kernels.multiply_to, (0, 1, 6), self.values, *partner, other.values, result.values)
         return result
 
-    def _in_parts(self, count: int, function: Callable[[slice], Any], *, adding: bool = False) -> list[Any]:
-        """Call a function for slices that make up range(count), on several threads if the table is large.
+    def _in_parts(
+        self, kernel: Callable[..., Any], cut: Sequence[int], *arguments: Any, adding: bool = False
+    ) -> list[Any]:
+        """Call a kernel; where this table is large, for parts of some arguments, on several threads.
 
         Parameters
         ----------
+        cut
+            Which arguments are cut: arrays whose sizes are whole multiples of the smallest one's.
         adding
             Whether what it returns is added up. How it is cut then depends on sizes alone, so that the sums do not
             depend on the number of threads.
@@ -205,31 +200,32 @@ class Table:
         if size >= LARGE:
             control.check()
         if size < LARGE or not (adding or worth_sharing(size, control)):
-            return [function(slice(0, count))]
+            return [kernel(*arguments)]
+        sizes = {place: arguments[place].size for place in cut}
+        count = min(sizes.values())
         ends = [count * part // _PARTS for part in range(_PARTS + 1)]
-        parts = [partial(function, slice(*pair)) for pair in pairwise(ends) if pair[0] < pair[1]]
+        parts = []
+        for first, last in pairwise(ends):
+            if first < last:
+                own = list(arguments)
+                for place, length in sizes.items():
+                    own[place] = arguments[place][first * (length // count) : last * (length // count)]
+                parts.append(partial(kernel, *own))
         return run_parts(parts, size, control)
 
     def divide_in(self, divisor: Table, zero_value: float = 0.0) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the result is `zero_value`."""
-        self._in_parts(
-            self.values.size, lambda part: kernels.divide_in(self.values[part], divisor.values[part], zero_value)
-        )
+        self._in_parts(kernels.divide_in, (0, 1), self.values, divisor.values, zero_value)
         return self
 
     def divide_or_keep_in(self, divisor: Table, old: Table) -> Table:
         """Divide by a table of the same scope; where the divisor is zero the entry of `old` is taken."""
-        self._in_parts(
-            self.values.size,
-            lambda part: kernels.divide_or_keep_in(self.values[part], divisor.values[part], old.values[part]),
-        )
+        self._in_parts(kernels.divide_or_keep_in, (0, 1, 2), self.values, divisor.values, old.values)
         return self
 
     def blend_in(self, old: Table, weight: float) -> Table:
         """Move only part of the way (geometrically) from `old` to this table."""
-        self._in_parts(
-            self.values.size, lambda part: kernels.blend_in(self.values[part], old.values[part], weight)
-        )
+        self._in_parts(kernels.blend_in, (0, 1), self.values, old.values, weight)
         return self
 
     def measured_spread(self) -> float:
@@ -250,12 +246,12 @@ class Table:
 
     def scale_in(self, factor: float) -> Table:
         """Multiply every entry by `factor`."""
-        self._in_parts(self.values.size, lambda part: kernels.scale_in(self.values[part], factor))
+        self._in_parts(kernels.scale_in, (0,), self.values, factor)
         return self
 
     def mass(self) -> float:
         """Return the sum of all entries."""
-        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.total(self.values[part]), adding=True))
+        return math.fsum(self._in_parts(kernels.total, (0,), self.values, adding=True))
 
     def normalise_in(self) -> float:
         """Scale to sum one and return the logarithm of the former sum (minus infinity: the table is all zero)."""
@@ -281,7 +277,7 @@ class Table:
 
     def entropy(self) -> float:
         """Return the entropy in nats (of a table that sums to one)."""
-        return math.fsum(self._in_parts(self.values.size, lambda part: kernels.entropy(self.values[part]), adding=True))
+        return math.fsum(self._in_parts(kernels.entropy, (0,), self.values, adding=True))
 
     def entropy_without(self, variable: int) -> float:
         """Return the entropy in nats of the marginal over all other variables."""
@@ -291,28 +287,15 @@ class Table:
 
     def distance(self, other: Table) -> float:
         """Return the largest absolute difference to a table of the same scope."""
-        return float(
-            max(
-                self._in_parts(
-                    self.values.size,
-                    lambda part: kernels.largest_difference(self.values[part], other.values[part]),
-                )
-            )
-        )
+        return float(max(self._in_parts(kernels.largest_difference, (0, 1), self.values, other.values)))
 
     def extended(self, scope: Scope) -> Table:
         """Return the same function over a larger scope."""
         if scope == self.scope:
             return self.copy()
         result = self.space.unset(scope)
-        (high, low, run, kind), _ = self.space.partner(scope, self.scope)
-
-        def part(blocks: slice) -> None:
-            length = low.size * run
-            entries = slice(blocks.start * length, blocks.stop * length)
-            kernels.gather(high[blocks], low, run, kind, self.values, 0, result.values[entries])
-
-        result._in_parts(high.size, part)
+        partner, _ = self.space.partner(scope, self.scope)
+        result._in_parts(kernels.gather, (0, 6), *partner, self.values, 0, result.values)
         return result
 
 
