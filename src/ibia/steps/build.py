@@ -27,6 +27,9 @@ _CLIQUE = 2
 _ENTRIES = 1024
 # Small forests are searched as long as one of so many units more.
 _LEAST = 4096
+# In forests of so many cliques the search goes on beyond what it may cost, by this part of it, and as long as what it
+# finds is worth it.
+_LARGE_FOREST, _BEYOND = 1024, 0.25
 
 
 class Refusals:
@@ -397,6 +400,36 @@ class Growth:
         return _LEAST + _CLIQUE * len(self.bits) + self.entries / _ENTRIES
 
 
+class _Budget:
+    """What looking for factors that fit may cost in one step.
+
+    Factors that do not fit are the first to be looked at again in the next step. In large forests they can use up all
+    that a step may spend, again and again, while others behind them would fit. So there each factor found late may cost
+    as much as those before it did, with the step itself, in the mean: looking on is then cheaper than another step.
+    """
+
+    def __init__(self, growth: Growth, effort: float) -> None:
+        self._growth = growth
+        self._effort = effort
+        self._started = growth.spent
+        # What a factor has cost, and how many were added, when the ordinary budget was used up.
+        self._price = 0.0
+        self._added: int | None = None
+
+    def allows(self, added: int) -> bool:
+        """Tell whether to look for more factors, when so many were added in this step."""
+        spent = self._growth.spent - self._started
+        ordinary = self._effort * self._growth.allowance()
+        if spent <= ordinary:
+            return True
+        if len(self._growth.bits) < _LARGE_FOREST:
+            return False
+        if self._added is None:
+            # The rest of the step takes about as long as looking may.
+            self._added, self._price = added, (ordinary + spent) / max(added, 1)
+        return spent <= (1.0 + _BEYOND) * ordinary + self._price * (added - self._added)
+
+
 def grow(
     growth: Growth,
     remaining: list[tuple[int, Scope]],
@@ -412,7 +445,8 @@ def grow(
     Parameters
     ----------
     effort
-        Stop looking when attempts that failed have cost so many times what the tables of the forest will cost.
+        Stop looking when attempts that failed have cost so many times what the tables of the forest will cost, in
+        large forests somewhat later (see `_Budget`).
     children
         For topological order: the variables each factor is the conditional distribution of. Where a factor is deferred,
         so are all that hold such a variable, or they would come before their parents'.
@@ -425,9 +459,9 @@ def grow(
         if children is not None:
             withheld.update(children[remaining[number][0]])
 
-    started = growth.spent
+    budget = _Budget(growth, effort)
     position, size = 0, batch
-    while position < len(remaining) and growth.spent - started <= effort * growth.allowance():
+    while position < len(remaining) and budget.allows(position - len(deferred)):
         growth.space.control.check()
         part = range(position, min(position + size, len(remaining)))
         position = part.stop
