@@ -53,3 +53,7 @@ def test_steps_that_had_nothing_to_tell_each_other_do_not_vouch_for_what_was_los
     assert silent.typical == pytest.approx(agreeing.typical)
     assert silent.upper > 20 * agreeing.upper
     assert estimate_error(False, Signs(0.0, 1e-12, 1e-12, 0.0)).upper < 1e-4
+    # Then all that was lost counts, wherever it was.
+    everywhere = Signs(3.0, 1e-12, 1e-12, 0.0, total=300.0)
+    assert estimate_error(False, everywhere).upper > 5 * silent.upper
+    assert estimate_error(False, everywhere._replace(first=1e-8)) == agreeing

@@ -1,8 +1,8 @@
 """The gauge: an estimate of the error from what was lost, how well the steps agree and how far alternatives are apart.
 
-Signs that are free: whether anything lossy was done at all (if not, the answer is exact); the summed loss; the
-inconsistency between neighbouring steps after the second backward sweep; and how far the answers of other orders of the
-factors are from this one.
+Signs that are free: whether anything lossy was done at all (if not, the answer is exact); what was lost by the few
+variables that lost most; the inconsistency between neighbouring steps after the second backward sweep; and how far the
+answers of other orders of the factors are from this one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Signs(NamedTuple):
     Attributes
     ----------
     loss
-        Nats lost where a backward sweep followed.
+        Nats lost by the variables that lost most, where a backward sweep followed.
     first, second
         Largest difference between neighbouring steps after the first and after the second backward sweep (after the
         first again, if there was only one).
@@ -57,6 +57,8 @@ class Signs(NamedTuple):
     unchecked
         Nats lost in steps that no sweep leads back to (they only add barren variables). No inconsistency shows their
         effect. The squared Hellinger distance is at most half the divergence, and one marginal gets a small part of it.
+    total
+        Nats lost in all.
     """
 
     loss: float
@@ -65,12 +67,13 @@ class Signs(NamedTuple):
     spread: float | None = None
     remaining: float = 0.0
     unchecked: float = 0.0
+    total: float = 0.0
 
 
 # Fitted to the answers, not exact, to one half of the benchmark models: of several alternatives, and if only one had
 # been tried (docs/gauge.md has the figures, also on the other half).
-CONSTANTS = Constants(-0.34, 0.27, 0.35, 0.33, 0.65)
-ALONE = Constants(-0.40, 0.34, 0.49, 0.0, 0.99)
+CONSTANTS = Constants(-0.23, 0.29, 0.37, 0.31, 0.69)
+ALONE = Constants(-0.25, 0.34, 0.50, 0.0, 0.99)
 # The upper limit is at least this part of the spread.
 _SPREAD_UPPER = 0.3
 # Below this the signs say nothing more: removals without loss can still leave errors of 1E-5 on the way back.
@@ -127,7 +130,7 @@ def estimate_error(exact: bool, signs: Signs, constants: Constants | None = None
     limit = math.sqrt(max(signs.unchecked, 0.0) / 2.0)
     centre = min(max(10.0**logarithm, signs.remaining, _BARREN_TYPICAL * limit), 1.0)
     if signs.first < _SILENT:
-        limit = max(limit, math.sqrt(max(signs.loss, 0.0) / 2.0))
+        limit = max(limit, math.sqrt(max(signs.total, signs.loss) / 2.0))
     others = (spread_limit(spread), _REMAINING_UPPER * signs.remaining, _BARREN_UPPER * limit)
     upper = min(max(10.0 ** (logarithm + constants.margin), *others), 1.0)
     if upper < 1e-3:

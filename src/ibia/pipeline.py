@@ -342,6 +342,8 @@ class Prepared:
             exact=False,
             bound=0.0,
             loss=0.0,
+            local_loss=0.0,
+            unchecked_loss=0.0,
             inconsistency=0.0,
             first_inconsistency=0.0,
             second_inconsistency=0.0,
@@ -378,7 +380,8 @@ class Prepared:
         first, second = (max((found[place] for found in early), default=0.0) for place in (0, -1))
         spread = max((outcome.spread for outcome in solved), default=0.0)
         compared = all(outcome.exact or outcome.tried > 1 for outcome in solved)
-        signs = Signs(total_loss - unchecked, first, second, spread if compared else None, remaining, unchecked)
+        local_loss = max((outcome.posterior.local_loss for outcome in solved), default=0.0)
+        signs = Signs(local_loss, first, second, spread if compared else None, remaining, unchecked, total_loss)
         return Result(
             model=model,
             evidence=self.evidence,
@@ -387,6 +390,8 @@ class Prepared:
             exact=exact,
             bound=bound,
             loss=total_loss,
+            local_loss=local_loss,
+            unchecked_loss=unchecked,
             inconsistency=remaining,
             first_inconsistency=first,
             second_inconsistency=second,

@@ -111,6 +111,10 @@ class Result:
         Bits that the largest clique was allowed.
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
+    local_loss
+        The part of it that was lost by removals of the ten variables that lost most. It hardly grows with the model.
+    unchecked_loss
+        The part of it that was lost in steps that no backward sweep leads back to.
     inconsistency, first_inconsistency, second_inconsistency
         Largest difference between beliefs of neighbouring steps, after the last backward sweep, the first and the
         second (the first again, if there was only one).
@@ -144,6 +148,8 @@ class Result:
     exact: bool
     bound: float
     loss: float
+    local_loss: float
+    unchecked_loss: float
     inconsistency: float
     first_inconsistency: float
     second_inconsistency: float
@@ -208,6 +214,8 @@ class Result:
             "steps": self.sequence_length,
             "slices": self.slices,
             "loss_nats": self.loss,
+            "local_loss_nats": self.local_loss,
+            "unchecked_loss_nats": self.unchecked_loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,
             "second_inconsistency": self.second_inconsistency,

@@ -209,6 +209,11 @@ class Step:
         """Nats lost by the local marginalisations after this step."""
         return self.reduction.loss if self.reduction else 0.0
 
+    @property
+    def losses(self) -> dict[int, float]:
+        """Variable → what of that was lost by removals of it."""
+        return self.reduction.losses if self.reduction else {}
+
 
 def potentials_of(
     contents: dict[int, set[int]], factors: list[Table], messages: Messages | None

@@ -72,7 +72,7 @@ def made(constants, count=40, noise=0.0):
         logarithm += constants.loss * np.log10(loss) + constants.spread * np.log10(spread)
         true = 10.0 ** (logarithm + random.uniform(-noise, noise))
         rows.append(
-            approximate(f"m{number}", true=true, second_inconsistency=inconsistency, loss_nats=loss, spread=spread)
+            approximate(f"m{number}", true=true, second_inconsistency=inconsistency, local_loss_nats=loss, spread=spread)
         )
     return rows
 
@@ -102,15 +102,24 @@ def test_constants_are_fitted_to_answers_with_all_signs():
 def test_constants_in_force_say_what_the_gauge_says():
     rows = made(CONSTANTS, 20, noise=1.0)
     for entry in rows:
-        names = ("loss_nats", "first_inconsistency", "second_inconsistency", "spread", "inconsistency")
-        said = estimate_error(False, Signs(*(entry[name] for name in names)))
+        entry |= {"unchecked_loss_nats": 0.3}
+        signs = Signs(
+            loss=entry["local_loss_nats"],
+            first=entry["first_inconsistency"],
+            second=entry["second_inconsistency"],
+            spread=entry["spread"],
+            remaining=entry["inconsistency"],
+            unchecked=0.3,
+            total=entry["loss_nats"],
+        )
+        said = estimate_error(False, signs)
         entry |= {"error_estimate": said.typical, "error_upper": said.upper}
     stated = calibrate([estimate for _, estimate in estimates_of(rows)])
     assert judge(CONSTANTS, rows) == stated
 
 
 def test_what_remains_after_the_last_sweep_counts():
-    rows = [approximate(true=0.5, inconsistency=0.2, second_inconsistency=1e-6, loss_nats=1e-6)]
+    rows = [approximate(true=0.5, inconsistency=0.2, second_inconsistency=1e-6, local_loss_nats=1e-6)]
     assert judge(CONSTANTS, rows).within == 1
     assert judge(CONSTANTS, [{**rows[0], "inconsistency": 0.0}]).within == 0
 
@@ -140,6 +149,9 @@ def test_everything_about_the_gauge_is_reported():
     text = "\n".join(calibration_lines(report))
     assert "CSP" in text
     assert "in force" in text
+    assert "one order" not in text
+    alone = "\n".join(calibration_lines(report_gauge([*rows, single])))
+    assert "one order" in alone
 
 
 def test_too_few_answers_are_not_fitted():

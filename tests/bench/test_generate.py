@@ -30,7 +30,7 @@ def width(model: Model, evidence: dict[int, int]) -> float:
 
 
 def test_each_family_has_a_set_and_quick_has_them_all():
-    assert set(SETS) == {"quick", *FAMILIES}
+    assert set(SETS) == {"quick", "long", *FAMILIES}
     for family in FAMILIES:
         assert {member.family for member in SETS[family]} == {family}
     counts = Counter(member.family for member in SETS["quick"])
@@ -61,6 +61,15 @@ def test_quick_is_neither_too_wide_nor_too_easy(family):
     for member in SETS["quick"]:
         if member.family == family:
             assert 12.0 < width(*member.make()) <= 20.0, member.name
+
+
+def test_long_models_grow_and_do_not_become_wider():
+    members = SETS["long"]
+    for same in zip(*(members[place::4] for place in range(4)), strict=True):
+        sizes = [len(member.make()[0].variables) for member in same]
+        assert all(2 * fewer <= more for fewer, more in pairwise(sizes))
+        # The longest has an exact answer as well, and bounds of 8 bits do not reach it.
+        assert 10.0 < width(*same[2].make()) <= 16.0, same[2].name
 
 
 @pytest.mark.parametrize("family", FAMILIES)

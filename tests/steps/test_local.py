@@ -94,6 +94,7 @@ def test_loss_is_the_true_divergence(
     else:
         # What was lost about a variable is forgiven when the variable is summed out altogether later.
         assert reduction.loss >= true - 1e-9
+    assert sum(reduction.losses.values()) == pytest.approx(reduction.loss, abs=1e-12)
     assert after.sum() == pytest.approx(1.0, abs=1e-9)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ibia.backward.posterior import Posterior, last_informed_step
+from ibia.backward.posterior import Posterior, last_informed_step, most_lost
 from ibia.forest.forest import Forest, edge
 from ibia.prepare import Problem
 from ibia.sequence import Step, message_number
@@ -79,6 +79,7 @@ def update_by_links(
     result = Posterior(
         log_z=math.fsum(step.log_z for step in steps),
         unchecked_loss=math.fsum(step.loss for step in steps[informed:]),
+        local_loss=most_lost(steps[:informed]),
     )
     following = steps[-1].forest
     result.read(following.beliefs, problem.space.control)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from heapq import nlargest
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,10 @@ from ibia.sequence import Step
 from ibia.tables import Table
 from ibia.tables.threads import run_each
 
-__all__ = ["Marginals", "Posterior", "largest_distance", "last_informed_step"]
+__all__ = ["Marginals", "Posterior", "largest_distance", "last_informed_step", "most_lost"]
+
+# How many variables count as those that lost most: what one marginal is off by is mostly lost around it.
+_FEW = 10
 
 # Variable → its marginal.
 Marginals = dict[int, NDArray[np.float64]]
@@ -47,6 +51,8 @@ class Posterior:
         The same after each sweep; the first one is the best single sign of the error.
     unchecked_loss
         Nats lost in steps from which no sweep leads back, so that no inconsistency shows them.
+    local_loss
+        Nats lost by the variables that lost most (see `most_lost`), where sweeps lead back.
     disagreement
         Variable → largest such difference in a clique that holds it.
     """
@@ -56,6 +62,7 @@ class Posterior:
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)
     unchecked_loss: float = 0.0
+    local_loss: float = 0.0
     disagreement: dict[int, float] = field(default_factory=dict)
 
     def read(self, beliefs: dict[int, Table], control: Control) -> None:
@@ -94,6 +101,18 @@ class Posterior:
         """
         if steps[0].far_apart or problem.far_apart:
             self.note_difference((), 1.0)
+
+
+def most_lost(steps: list[Step]) -> float:
+    """Return the nats lost by removals of a few variables, those that lost most.
+
+    The whole loss grows with the number of variables; this, as the error of a marginal, hardly does.
+    """
+    lost: dict[int, float] = {}
+    for step in steps:
+        for variable, loss in step.losses.items():
+            lost[variable] = lost.get(variable, 0.0) + loss
+    return math.fsum(nlargest(_FEW, lost.values()))
 
 
 def last_informed_step(steps: list[Step], barren: frozenset[int]) -> int:

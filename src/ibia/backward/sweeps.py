@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from ibia.backward.posterior import Posterior, largest_distance, last_informed_step
+from ibia.backward.posterior import Posterior, largest_distance, last_informed_step, most_lost
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
@@ -104,8 +105,16 @@ class Sweeper:
             self.best = posterior
         self.best.inconsistencies = list(self.inconsistencies)
 
+    @cached_property
+    def _unchecked_loss(self) -> float:
+        return math.fsum(step.loss for step in self.steps[self._informed :])
+
+    @cached_property
+    def _local_loss(self) -> float:
+        return most_lost(self.steps[: self._informed])
+
     def _sweep_backward(self) -> Posterior:
-        result = Posterior(unchecked_loss=math.fsum(step.loss for step in self.steps[self._informed :]))
+        result = Posterior(unchecked_loss=self._unchecked_loss, local_loss=self._local_loss)
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
         posterior = self._tables_of(last).forest.beliefs

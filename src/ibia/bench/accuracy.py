@@ -74,6 +74,8 @@ _KEPT = (
     "exact",
     "steps",
     "loss_nats",
+    "local_loss_nats",
+    "unchecked_loss_nats",
     "first_inconsistency",
     "second_inconsistency",
     "inconsistency",

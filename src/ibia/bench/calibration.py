@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.bench.apart import Row
-from ibia.bench.report import short
 from ibia.bench.summary import EVERY_FAMILY, natural_order, true_error
-from ibia.gauge import CONSTANTS, Constants, Signs, estimate_error, floored_log10, spread_limit
+from ibia.gauge import ALONE, CONSTANTS, Constants, Signs, estimate_error, floored_log10, spread_limit
 
 __all__ = [
     "Calibration",
@@ -42,7 +41,19 @@ _FITTED_SHARE = 0.94
 # Four constants and a quantile are not fitted to fewer answers.
 _FEWEST = 10
 # What of an answer its error might be read off.
-_SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "spread")
+_SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "local_loss_nats", "spread")
+# What `Signs` is made of.
+_JUDGED_SIGNS = (
+    "local_loss_nats",
+    "first_inconsistency",
+    "second_inconsistency",
+    "spread",
+    "inconsistency",
+    "unchecked_loss_nats",
+    "loss_nats",
+)
+# Those that the typical error is fitted to, in the order of their weights.
+_FITTED_SIGNS = ("second_inconsistency", "local_loss_nats", "spread")
 
 
 @dataclass(frozen=True)
@@ -146,8 +157,7 @@ def fit_constants(rows: Sequence[Row]) -> Constants | None:
     judged = _fitted(rows)
     if len(judged) < _FEWEST:
         return None
-    names = ("second_inconsistency", "loss_nats", "spread")
-    signs = np.array([[1.0, *(floored_log10(row[name]) for name in names)] for row, _ in judged])
+    signs = np.array([[1.0, *(floored_log10(row[name]) for name in _FITTED_SIGNS)] for row, _ in judged])
     errors = np.array([floored_log10(estimate.true) for _, estimate in judged])
     weights = np.linalg.lstsq(signs, errors, rcond=None)[0]
     allowed = [estimate.true <= spread_limit(row["spread"]) for row, estimate in judged]
@@ -160,7 +170,7 @@ def _fitted(rows: Iterable[Row]) -> list[tuple[Row, Estimate]]:
     return [
         (row, estimate)
         for row, estimate in estimates_of(rows)
-        if row.get("alternatives", 0) > 1 and all(row.get(sign) is not None for sign in _SIGNS)
+        if row.get("alternatives", 0) > 1 and all(row.get(sign) is not None for sign in _JUDGED_SIGNS)
     ]
 
 
@@ -168,9 +178,7 @@ def judge(constants: Constants, rows: Sequence[Row]) -> Calibration:
     """Judge what the gauge would have said with other constants."""
     estimates = []
     for row, known in _fitted(rows):
-        # Rows do not say which part of the loss no sweep leads back to: all of it counts as if one did.
-        names = ("loss_nats", "first_inconsistency", "second_inconsistency", "spread", "inconsistency")
-        signs = Signs(*(row[name] for name in names))
+        signs = Signs(*(row[name] for name in _JUDGED_SIGNS))
         stated = estimate_error(False, signs, constants)
         estimates.append(Estimate(stated.typical, stated.upper, known.true))
     return calibrate(estimates)
@@ -212,7 +220,13 @@ def report_gauge(rows: Sequence[Row]) -> dict[str, Any]:
         "solvers": {solver: _plain(entry) for solver, entry in _by(judged, "solver").items()},
         EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
         "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
-        "constants_in_force": CONSTANTS._asdict(),
+        "in_force": [
+            {"name": name, "constants": constants._asdict(), **_plain(calibrate([entry for _, entry in entries]))}
+            for name, constants, entries in (
+                ("in force", CONSTANTS, [(row, entry) for row, entry in judged if row.get("alternatives", 0) > 1]),
+                ("  one order", ALONE, [(row, entry) for row, entry in judged if row.get("alternatives", 0) <= 1]),
+            )
+        ],
         "fitted_to_all": None if everything is None else everything._asdict(),
         "halves": cross_validate(rows),
     }
@@ -251,14 +265,21 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
         lines += [f"{EVERY_FAMILY:<{width}}{_cells(report[EVERY_FAMILY])}", ""]
     lines.append("Rank correlation of the true error with each sign:")
     lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
-    formula = "log10 typical = offset + a · log10 inconsistency + b · log10 loss + c · log10 spread"
-    lines += ["", f"{formula}; judged on the other half:"]
-    lines.append(f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}")
-    lines.append(
-        f"{'in force':<{width}}{_constants(report['constants_in_force'])}{_cells(report[EVERY_FAMILY])}  (on all)"
-    )
+    lines += [
+        "",
+        "log10 typical = offset + a · log10 second_inconsistency + b · log10 local_loss_nats + c · log10 spread",
+        "log10 upper = log10 typical + margin, and at least 0.3 · spread (docs/gauge.md has all there is to it)",
+        "",
+        f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}",
+    ]
+    lines += [
+        f"{entry['name']:<{width}}{_constants(entry['constants'])}{_cells(entry)}"
+        for entry in report["in_force"]
+        if entry["answers"]
+    ]
     if report["fitted_to_all"] is not None:
         lines.append(f"{'fitted to all':<{width}}{_constants(report['fitted_to_all'])}")
+    lines += ["", "Fitted to one half of the models, judged on the other:"]
     for half in report["halves"]:
         if half["constants"] is None:
             lines.append(f"{half['fitted_to']:<{width}}  too few answers to fit: {half['answers']} of {_FEWEST}")
@@ -273,7 +294,7 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
 def _cells(entry: dict[str, Any]) -> str:
     share = entry["share"]
     within = "–" if share is None else f"{100 * share:.0f} %"
-    ratio = "–" if entry["ratio"] is None else short(entry["ratio"])
+    ratio = _shown(entry["ratio"], "#.2g")
     return f"{entry['answers']:>9}{within:>14}{_shown(entry['correlation'], '.2f'):>12}{ratio:>14}"
 
 

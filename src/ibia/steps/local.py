@@ -31,6 +31,8 @@ class Reduction:
         Reduced scope of each clique and edge of the core.
     loss
         Kullback–Leibler divergence (nats) between the distributions before and after, summed over the removals.
+    losses
+        Variable → what of it was lost by removals of that variable.
     lossy
         Cliques from which something was removed at a loss.
     removals
@@ -40,6 +42,7 @@ class Reduction:
     scopes: dict[int, Scope]
     sepsets: dict[Edge, Scope]
     loss: float = 0.0
+    losses: dict[int, float] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
     removals: int = 0
 
@@ -67,6 +70,7 @@ class LocalReducer:
         self.holders = forest.holders()
         self.bits = {clique: space.bits(scope) for clique, scope in forest.scopes.items()}
         self.loss = 0.0
+        self.losses: dict[int, float] = {}
         self.lossy: set[int] = set()
         self.removed = 0
         # Variable → clique → ways to take it out of it; they change only when the variable goes somewhere.
@@ -134,7 +138,9 @@ class LocalReducer:
             self.removed += 1
         if loss > LOSSLESS:
             self.lossy.update(removal.cliques)
-        self.loss += max(loss, 0.0)
+        if loss > 0.0:
+            self.loss += loss
+            self.losses[removal.variable] = self.losses.get(removal.variable, 0.0) + loss
         for clique in removal.cliques:
             self.scopes[clique].discard(removal.variable)
             self.holders[removal.variable].discard(clique)
@@ -203,6 +209,7 @@ class LocalReducer:
             {clique: tuple(sorted(scope)) for clique, scope in self.scopes.items()},
             {key: tuple(sorted(scope)) for key, scope in self.sepsets.items()},
             self.loss,
+            dict(self.losses),
             set(self.lossy),
             self.removed,
         )

@@ -148,6 +148,15 @@ _MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
         ("cliques", 32, 16, 2, 0.4, 4),
         ("cliques", 28, 14, 3, 0.3, 5),
     ),
+    "long": (
+        *(("grid", 10, length, 1.0, 0.3, False, 1) for length in (30, 100, 300, 1000)),
+        *(("grid", 10, length, 2.0, 0.1, False, 2) for length in (30, 100, 300, 1000)),
+        *(("grid", 10, length, 0.8, 0.1, True, 3) for length in (30, 100, 300, 1000)),
+        *(("dynamic", length, 10, 9, 3, 2, 1) for length in (10, 30, 100, 300)),
+        *(("dynamic", length, 6, 5, 2, 4, 2) for length in (10, 30, 100, 300)),
+        *(("cliques", length, 13, 2, 1.0, 1) for length in (100, 300, 1000, 3000)),
+        *(("cliques", length, 14, 3, 0.3, 2) for length in (100, 300, 1000, 3000)),
+    ),
     "grid": (
         ("grid", 10, 10, 1.0, 0.3, False, 1),
         ("grid", 10, 10, 0.8, 0.1, True, 1),

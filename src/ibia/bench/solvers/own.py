@@ -34,6 +34,8 @@ _KEPT = (
     "bound_reason",
     "max_clique_bits",
     "loss_nats",
+    "local_loss_nats",
+    "unchecked_loss_nats",
     "first_inconsistency",
     "second_inconsistency",
     "inconsistency",
