@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from brute_force import BUILDERS
 from ibia.control import Control, Stopped
 from ibia.forest.checks import check_forest
-from ibia.steps.build import Growth, grow
+from ibia.steps.build import Growth, _Budget, grow
 from ibia.tables import Space
 
 
@@ -92,6 +94,35 @@ def test_effort_leaves_the_rest_alone() -> None:
     assert grow(growth, factors, 2.0, restarts=0, effort=0.0, batch=1) == factors[1:]
     growth = Growth(space)
     assert grow(growth, factors, 2.0, restarts=0, effort=1.0, batch=1) == factors[1:3]
+
+
+@dataclass
+class Costs:
+    """What a budget looks at of a forest under construction."""
+
+    bits: range
+    spent: float = 0.0
+
+    def allowance(self) -> float:
+        return 100.0
+
+
+def test_in_large_forests_looking_goes_on_while_it_is_worth_it() -> None:
+    small, large = Costs(range(100)), Costs(range(5000))
+    for costs, goes_on in ((small, False), (large, True)):
+        budget = _Budget(costs, 2.0)
+        costs.spent = 200.0
+        assert budget.allows(10)
+        # Used up, when ten factors have cost 400 with the rest of the step.
+        costs.spent = 201.0
+        assert budget.allows(10) is goes_on
+    # Others behind them are found for a tenth of that each ...
+    for found in range(1, 50):
+        large.spent += 4.0
+        assert budget.allows(10 + found)
+    # ... and when there are no more, it ends.
+    large.spent += 200.0 * 0.25 + 49 * 40.0
+    assert not budget.allows(59)
 
 
 def test_what_did_not_fit_is_not_triangulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
