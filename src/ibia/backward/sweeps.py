@@ -174,7 +174,8 @@ class Sweeper:
         beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
-        return core.restore(beliefs, set(step.forest.scopes)), log_mass
+        # What a step without loss hands on is exact: its mass differs from one only as far as projecting back is wrong.
+        return core.restore(beliefs, set(step.forest.scopes)), log_mass if reduction.lossy else 0.0
 
     def _tilt(
         self, core: Forest, backward: dict[int, Table], far_apart: bool = False
