@@ -292,13 +292,14 @@ def test_portfolio_compares_settings_and_goes_on_where_it_stopped(data, tmp_path
     out = tmp_path / "portfolio.jsonl"
     arguments = ["portfolio", "--data", str(data), "--bound", "4", "--orders", "elimination", "--out", str(out)]
     assert main([*arguments, "--reductions", "1"]) == 0
-    assert len(read_rows(out)) == 2
+    assert len(read_rows(out)) == 3
     capsys.readouterr()
     assert main([*arguments, "--reductions", "1", "demand", "--jobs", "2"]) == 0
-    assert "2 of 3 runs are in" in (printed := capsys.readouterr().out)
+    assert "3 of 4 runs are in" in (printed := capsys.readouterr().out)
     settings = {(row["settings"]["order"], row["settings"].get("reduce")) for row in read_rows(out)}
     assert settings == {("auto", None), ("elimination", 1.0), ("elimination", "demand")}
     assert "elimination, demand" in printed.split("\n\n")[-1]
+    assert "automatic, no slices" in printed.split("\n\n")[-1]
 
 
 def test_portfolio_summary_counts_the_best():

@@ -30,8 +30,8 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "portfolio",
         help="fixed orders and reductions against the automatic choice",
-        description="Runs every order with every reduction, and the automatic choice, at one bound. Rows are appended "
-        "to --out; what is there already is not run again.",
+        description="Runs every order with every reduction, and the automatic choice with and without slices, at one "
+        "bound. Rows are appended to --out; what is there already is not run again.",
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=15.0, metavar="BITS", help="of the runs (default: 15)")
@@ -51,6 +51,8 @@ def _command(options: argparse.Namespace) -> int:
 
     settings = [
         Choices(bound=options.bound),
+        # Fixed orders are never solved in slices: this is the choice alone.
+        Choices(bound=options.bound, slices="never"),
         *(
             Choices(bound=options.bound, reduce=bits, order=order)
             for order in options.orders or ORDERS
@@ -81,7 +83,7 @@ def _command(options: argparse.Namespace) -> int:
 def _setting(row: Row) -> str:
     settings = row["settings"]
     if settings["order"] == "auto":
-        return "automatic"
+        return "automatic, no slices" if settings.get("slices") == "never" else "automatic"
     bits = settings["reduce"]
     return f"{settings['order']}, {bits if isinstance(bits, str) else f'{bits:g}'}"
 
