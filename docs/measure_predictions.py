@@ -22,9 +22,9 @@ import numpy as np
 
 import ibia
 from ibia import examples
+from ibia.answer import Choices, Prepared, prepare_model
 from ibia.control import Control, Stopped
 from ibia.errors import IbiaError
-from ibia.pipeline import Choices, Prepared, prepare_model
 from ibia.predict import Prediction, Predictor, Speed, measure_speed
 from ibia.prepare import Problem
 from ibia.sequence import Settings, forward

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from ibia import anytime, examples
+from ibia.answer import Run
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.gauge import ErrorEstimate
-from ibia.pipeline import Run, infer
+from ibia.pipeline import infer
 from ibia.predict import Prediction
 from ibia.result import Result
 

@@ -173,7 +173,7 @@ def test_topological_order_is_for_bayesian_networks(run, complains, student_file
 
 
 def test_the_command_line_names_every_choice_of_the_engine(run):
-    from ibia.pipeline import UPDATES
+    from ibia.answer import UPDATES
     from ibia.steps.loss import LOSSES
     from ibia.steps.order import ORDERS
 
@@ -336,8 +336,8 @@ def test_the_shell_completes(words, expected):
 
 
 def test_the_choices_that_are_completed_are_those_there_are(run):
+    from ibia.answer import UPDATES
     from ibia.costs import SLICES
-    from ibia.pipeline import UPDATES
     from ibia.steps.loss import LOSSES
     from ibia.steps.order import ORDERS
 

@@ -24,12 +24,12 @@ from brute_force import (
     solve,
 )
 from ibia import alternative, examples, pipeline
+from ibia.answer import Choices, prepare_model
 from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.model import Factor, Model, Variable
-from ibia.pipeline import Choices, prepare_model
 from ibia.prepare import prepare
 from ibia.result import Result
 from ibia.sequence import Settings, forward

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from ibia import costs, examples, portfolio, predict
+from ibia.answer import Choices, Prepared, prepare_model
 from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.model import Model
-from ibia.pipeline import Choices, Prepared, prepare_model
 from ibia.predict import Predictor, Speed
 from ibia.sequence import Settings, forward
 

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from brute_force import BUILDERS, largest_error, random_evidence, solve
 from ibia import examples
+from ibia.answer import prepare_model
 from ibia.control import Control, Stopped
 from ibia.costs import Sizes
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import forest_of
 from ibia.model import Model, Variable
-from ibia.pipeline import infer, prepare_model
+from ibia.pipeline import infer
 from ibia.prepare import Problem
 from ibia.tables import Space
 

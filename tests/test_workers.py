@@ -24,9 +24,9 @@ import ibia
 from brute_force import grid
 from ibia import pipeline, workers
 from ibia.alternative import Alternative, Trial
+from ibia.answer import prepare_model
 from ibia.control import Control, Stopped
 from ibia.model import Model, Variable
-from ibia.pipeline import prepare_model
 from ibia.prepare import Problem
 from ibia.result import Result
 from ibia.tables import memory

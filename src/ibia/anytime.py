@@ -2,7 +2,7 @@
 
 A first answer comes soon, from a small bound and one order of the factors. Then the bound is raised while the next one
 is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. What time remains
-goes to more alternatives at the last bound. How an answer is computed, and what it costs, others know (``pipeline.py``,
+goes to more alternatives at the last bound. How an answer is computed, and what it costs, others know (``answer.py``,
 ``predict.py``).
 """
 

@@ -71,9 +71,8 @@ def made(constants, count=40, noise=0.0):
         logarithm = constants.offset + constants.inconsistency * np.log10(inconsistency)
         logarithm += constants.loss * np.log10(loss) + constants.spread * np.log10(spread)
         true = 10.0 ** (logarithm + random.uniform(-noise, noise))
-        rows.append(
-            approximate(f"m{number}", true=true, second_inconsistency=inconsistency, local_loss_nats=loss, spread=spread)
-        )
+        signs = {"second_inconsistency": inconsistency, "local_loss_nats": loss, "spread": spread}
+        rows.append(approximate(f"m{number}", true=true, **signs))
     return rows
 
 

@@ -11,13 +11,13 @@ import pytest
 
 import ibia
 from ibia import examples
+from ibia.answer import prepare_model
 from ibia.bench.generate import FAMILIES, SETS, find_generated
 from ibia.bench.generate.dynamic import dynamic
 from ibia.bench.generate.pedigree import pedigree
 from ibia.bench.generate.regular import regular
 from ibia.bench.generate.sampling import sample
 from ibia.model import Model
-from ibia.pipeline import prepare_model
 
 BAYESIAN = ("diagnosis", "pedigree", "dynamic")
 EVERY = {member.name: member for members in SETS.values() for member in members}

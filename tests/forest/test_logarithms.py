@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ibia.answer import prepare_model
 from ibia.errors import ZeroProbabilityError
 from ibia.forest import calibrate
 from ibia.model import Model
-from ibia.pipeline import infer, prepare_model
+from ibia.pipeline import infer
 
 SEEDS = st.integers(0, 2**32 - 1)
 Logarithms = list[tuple[tuple[int, ...], np.ndarray]]

@@ -83,7 +83,7 @@ def known_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
 
 def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
     """Return the exact answer of a model, and an empty reference if it is too wide."""
-    from ibia.pipeline import prepare_model
+    from ibia.answer import prepare_model
 
     problems = prepare_model(model, dict(evidence)).problems
     width = max((problem.width for problem in problems), default=0.0)
