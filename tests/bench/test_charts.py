@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
 
-from ibia.bench.charts import Chart, Point, Series, linear_axis, log_axis, svg, symbol_svg
+from ibia.bench.charts import Chart, Figure, Point, Series, linear_axis, log_axis, svg, symbol_svg
 
 
 def labels(axis):
@@ -29,6 +30,20 @@ def test_values_beyond_the_ends_stand_at_them_and_the_label_says_so():
     assert labels(axis)[-1] == "≥ 1"
     assert axis.place(0.0) == 0.0
     assert axis.place(5.0) == 1.0
+
+
+@pytest.mark.parametrize("decades", range(1, 40))
+def test_both_ends_of_a_long_axis_have_a_tick(decades):
+    axis = log_axis("", [1e-9 / 5, 5 * 10.0 ** (decades - 9)], 1e-9, 10.0 ** (decades - 9))
+    assert axis.ticks[0][0] == pytest.approx(axis.low)
+    assert axis.ticks[-1][0] == pytest.approx(axis.high)
+    assert labels(axis)[0].startswith("≤")
+    assert labels(axis)[-1].startswith("≥")
+    assert len(axis.ticks) <= 7
+    places = [axis.place(value) for value, _ in axis.ticks]
+    if decades > 1:
+        gaps = [after - before for before, after in pairwise(places)]
+        assert min(gaps) == pytest.approx(gaps[0])
 
 
 def test_powers_of_ten_stay_in_their_decade():
@@ -83,10 +98,47 @@ def test_lines_join_points(kind):
     assert path.get("d").startswith("M76.0 252.0")
     assert ("H248.0V142.0" if kind == "steps" else "L248.0 142.0") in path.get("d")
     assert path.find("title").text == "a line"
+    assert path.get("stroke-dasharray") is None
+
+
+def test_lines_of_the_same_colour_have_other_dashes():
+    points = (Point(0.1, 0.0), Point(10.0, 10.0))
+    for kind in ("line", "steps"):
+        root = drawn(*(Series(kind, style, points) for style in range(32)))
+        looks = [(group.get("class"), group.find("path").get("stroke-dasharray")) for group in root.findall("g")]
+        assert len(set(looks)) == 32
+        assert looks[0] == ("s0", None)
+        assert looks[8][0] == "s0"
+
+
+def test_the_label_of_the_vertical_axis_stands_along_it():
+    root = drawn(Series("dots", 0, (Point(1.0, 5.0),)))
+    (label,) = [text for text in root.iter("text") if text.text == "n"]
+    assert label.get("transform") == "translate(14 142) rotate(-90)"
+
+
+def figure(*kinds):
+    chart = Chart("", log_axis("", [1.0]), linear_axis("", 0, 1), tuple(Series(kind, 9, ()) for kind in kinds))
+    return Figure("name", "title", "words", (chart,), (("ours", 9),), (("all", "dashed"),))
+
+
+def test_a_legend_shows_what_is_drawn():
+    for drawn_kinds, kinds in (
+        (("dots", "large"), ["large"]),
+        (("steps",), ["line"]),
+        (("thin", "line", "large"), ["line", "large"]),
+    ):
+        assert figure(*drawn_kinds).keys == [("ours", 9, kinds), ("all", None, ["dashed"])]
+    root = ElementTree.fromstring(symbol_svg(9, ["line", "large"]))
+    line, mark = root.findall(".//path")
+    assert line.get("stroke-dasharray")
+    assert (line.get("class"), mark.get("class")) == ("line", "large")
+    # A mark alone has no line.
+    assert len(ElementTree.fromstring(symbol_svg(9)).findall(".//path")) == 1
 
 
 def test_symbols_of_all_styles_are_drawn():
     paths = {ElementTree.fromstring(symbol_svg(style)).find(".//path").get("d") for style in range(24)}
     assert len(paths) == 6
     for kind in ("dots", "crosses", "dashed"):
-        ElementTree.fromstring(symbol_svg(None, kind))
+        ElementTree.fromstring(symbol_svg(None, [kind]))

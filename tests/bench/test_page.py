@@ -10,7 +10,9 @@ import pytest
 
 from bench_rows import approximate, row
 from ibia import cli
+from ibia.bench import pictures
 from ibia.bench.page import make_page
+from ibia.bench.plots import all_figures
 from ibia.bench.summary import order_rows
 
 VOID = {"meta", "br", "link", "img", "input", "hr"}
@@ -94,7 +96,11 @@ def test_families_are_summed_up_and_what_is_missing_is_told():
     assert theirs[-1] == "1 crashed, 1 out of time"
     assert found.line("CSP & more", "ibia:bound=12")[-1] == "1 not run"
     assert found.line("all", "ibia:bound=12")[2] == "3 of 4"
-    assert "2 without an answer, 1 not run" in found.texts[""]
+    words = (
+        "7 runs of 2 methods on 4 models of 2 families: 2 runs without an answer, 1 pair of method and model not run."
+    )
+    assert words in found.texts[""]
+    assert "1 run of 1 method on 1 model of 1 family: all of them answered." in page([row()]).texts[""]
 
 
 def test_only_methods_that_answered_everything_are_best():
@@ -104,6 +110,12 @@ def test_only_methods_that_answered_everything_are_best():
     text = make_page(order_rows([row(hd_max=1e-16, hd_avg=1e-17), row(solver="slow", hd_max=1e-13, hd_avg=1e-14)]))
     assert '<td class="best">1.0E-16</td>' in text
     assert '<td class="best">1.0E-13</td>' in text
+    # So is what looks the same.
+    text = make_page(
+        order_rows([row(seconds=0.501), row(solver="slow", seconds=0.499), row(solver="late", seconds=2.0)])
+    )
+    assert text.count('<td class="best">0.50</td>') == 2
+    assert '<td class="best">2.0</td>' not in text
     # The same against one that answered fewer: nobody to compare with, and its figures are marked.
     text = make_page(order_rows(ROWS[:6]))
     assert 'class="best"' not in text
@@ -113,33 +125,78 @@ def test_only_methods_that_answered_everything_are_best():
 def test_runs_without_an_answer_are_listed_with_what_was_said():
     found = page()
     assert found.line("loopy", "Grids", "m2", "crashed")[-1] == "Ended <b>early</b> & without a word."
-    assert found.line("ibia:bound=12", "CSP & more", "c<1>", "not run")
+    assert "wall seconds" in found.line("method", "family")
     assert "Every method answered every model" in page([row()]).texts["unanswered"]
+
+
+def test_what_was_not_run_is_a_line_for_each_method_after_what_failed():
+    rows = [
+        row("m1", "loopy", status="crashed"),
+        *(row(f"m{number}") for number in range(1, 5)),
+        *(row(f"c{number}", family="CSP") for number in range(2)),
+    ]
+    found = page(rows)
+    assert found.line("loopy", "5 of 6")[2:] == ["Grids 3, CSP 2"]
+    ends = [line[1] for line in found.lines if "loopy" in line[0]]
+    assert ends.index("Grids") < ends.index("5 of 6")
+    assert "not run" not in [cell for line in found.lines for cell in line[3:4]]
+    assert "not run" not in page(ROWS[:6]).texts["unanswered"]
+    # Where nothing failed there is no table of failures.
+    assert "what was said" not in page([*rows[1:], row("m1", "loopy")]).texts["unanswered"]
 
 
 def test_the_worst_come_first_with_the_steps_that_lost_most():
     found = page()
     worst = found.texts["worst"]
-    assert worst.index("m2 HD_max 0.30") < worst.index("m1 HD_max 0.020")
-    assert "said 0.010 to 0.050" in worst
+    first = "m2 of Grids: HD_max 0.30; stated 0.010, at most 0.050, beyond its limit in 1.0 s"
+    assert worst.index(first) < worst.index("m1 of Grids: HD_max 0.020; stated 0.010, at most 0.050 in 1.0 s")
     assert "m3" not in worst
     assert "did not converge" in worst
     steps = [line for line in found.lines if len(line) == 9 and line[0] == "0"]
     assert len(steps) == 12
-    assert steps[0][:8] == ["0", "19", "9", "5", "11.5", "12", "4.75", "0.01"]
+    assert steps[0][:8] == ["0", "19", "9", "5", "11.5", "12", "4.8", "0.010"]
     assert "8 more lost less" in worst
     assert "and 1 with smaller errors" in page(worst=1).texts["worst"]
 
 
-def test_the_gauge_is_judged():
+def test_what_an_answer_is_made_of_is_told_with_two_digits():
+    def worst(**figures):
+        return page([approximate(true=0.3, **figures)]).texts["worst"]
+
+    told = worst(loss_nats=0.12345, local_loss_nats=0.0456, spread=0.0321, delta_log10_z=-0.12345)
+    assert "loss in nats 0.12; of it around where most was lost 0.046;" in told
+    assert "spread of the alternatives 0.032" in told
+    assert "log10 Z off by −0.12" in told
+    assert "log10 Z off by +3.0E-4" in worst(delta_log10_z=3e-4)
+    assert "around where" not in worst(loss_nats=0.1, local_loss_nats=0.1)
+    assert "around where" not in worst()
+    # One alternative has no spread.
+    assert "spread" not in worst(alternatives=1, spread=0.0)
+
+
+def test_answers_are_beyond_their_limits_only_where_the_truth_is_known_well_enough():
+    few = {"true": 5e-4, "typical": 1e-5, "upper": 1e-4}
+    assert "beyond its limit" in page([approximate(**few)]).texts["worst"]
+    assert "beyond its limit" not in page([approximate(reference="official-6-digits", **few)]).texts["worst"]
+    assert "beyond its limit" not in page([approximate(true=0.02)]).texts["worst"]
+
+
+def test_the_gauge_is_judged_by_family_and_by_method():
     found = page()
     assert found.line("Grids", "2")[2:] == ["1 (50 %)", "–", "16"]
+    assert found.line("ibia:bound=12", "2")[2:] == ["1 (50 %)", "–", "16"]
+    # A rank correlation of few answers is not shown.
+    for count, correlation in ((9, "–"), (10, "1.00")):
+        rows = [approximate(f"m{number}", typical=0.01 * number, true=0.01 * number) for number in range(1, count + 1)]
+        assert page(rows).line("Grids", str(count))[3] == correlation
     assert "No answer that is not exact" in page([row()]).texts["calibration"]
 
 
 def test_mixed_versions_are_told():
     assert "several versions" not in page().texts["methods"]
-    assert "several versions" in page([row("m1"), {**row("m2"), "version": "2"}]).texts["methods"]
+    assert "several versions of ibia" in page([row("m1"), {**row("m2"), "version": "2"}]).texts["methods"]
+    other = {**row("m1", "ibia:bound=15"), "version": "2"}
+    assert "several versions of ibia" in page([row("m1"), other]).texts["methods"]
 
 
 def test_rows_of_older_benches_and_of_models_without_answers_will_do():
@@ -158,10 +215,12 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     path, out = tmp_path / "results.jsonl", tmp_path / "report.html"
     path.write_text("".join(json.dumps(entry) + "\n" for entry in ROWS))
     assert call(path, "-o", out, "--title", "Mine & yours", "--worst", "1") == 0
-    assert "8 runs of 2 methods on 4 models" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "7 runs of 2 methods on 4 models" in printed
+    assert "1 pair of method and model not run" in printed
     assert "Mine & yours" in Page(out.read_text(encoding="utf-8")).texts[""]
     assert call(path, "-o", out, "--solver", "loopy", "--solver", "paper") == 0
-    assert "4 runs of 1 methods" in capsys.readouterr().out
+    assert "4 runs of 1 method on 4 models" in capsys.readouterr().out
     assert call(tmp_path / "absent.jsonl", "-o", out) == 1
 
 
@@ -188,3 +247,48 @@ def test_pictures_are_written_and_the_same_each_time(tmp_path):
         data = (tmp_path / "one" / name).read_bytes()
         assert data.startswith(b"\x89PNG")
         assert data == (tmp_path / "two" / name).read_bytes()
+
+
+def drawn_on(rows):
+    """Return the papers that the figures of rows are drawn on."""
+    agg = pytest.importorskip("matplotlib.backends.backend_agg")
+    from matplotlib.figure import Figure as Paper
+
+    papers = {}
+    for figure in all_figures(order_rows(rows)):
+        papers[figure.name] = paper = Paper(dpi=130)
+        agg.FigureCanvasAgg(paper)
+        pictures._draw(figure, paper)
+    return papers
+
+
+def test_titles_and_legends_of_pictures_cover_nothing():
+    options = "order=elimination,update=links,loss=mi"
+    rows = [
+        approximate(f"m{number}", f"ibia:bound={bound},{options}", f"family {number}")
+        for bound in range(8, 18)
+        for number in range(7)
+    ]
+    papers = drawn_on(rows)
+    assert len(papers) == 4
+    for paper in papers.values():
+        renderer = paper.canvas.get_renderer()
+        (legend,), (title,) = paper.legends, paper.texts
+        around = legend.get_window_extent(renderer)
+        assert around.x0 >= 0
+        assert around.x1 <= paper.bbox.width
+        for plot in paper.axes:
+            found = plot.get_tightbbox(renderer)
+            if found is not None:
+                assert found.y0 >= around.y1 - 1
+                assert found.y1 <= title.get_window_extent(renderer).y0 + 1
+    # Where several names fit into a line they share it.
+    assert papers["gauge"].legends[0]._ncols > 1
+
+
+def test_lines_of_the_same_colour_have_other_dashes_in_pictures():
+    rows = [row("m1", f"ibia:bound={bound}") for bound in range(8, 17)]
+    plot = drawn_on(rows)["models-against-time"].axes[0]
+    first, last = plot.lines[1], plot.lines[9]
+    assert first.get_color() == last.get_color()
+    assert (first.get_linestyle(), last.get_linestyle()) == ("-", "--")

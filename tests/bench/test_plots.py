@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench_rows import approximate, row
+from bench_rows import LIMITS, approximate, row
 from ibia.bench.plots import (
     all_figures,
     error_against_bound,
@@ -36,7 +36,7 @@ def test_error_against_time_has_runs_medians_and_the_front():
     assert grids.x == other.x
     assert figure.legend == (("fast", 0), ("slow", 1), ("useless", 2))
     slow = series(grids, "dots", 1)[0].points
-    assert [(point.x, point.y) for point in slow] == [(9.0, 0.001), (126.0, None)]
+    assert [(point.x, point.y) for point in slow] == [(9.0, 0.001), (120.0, None)]
     assert "out of time" in slow[1].words
     # Half of the models of `slow` have no answer, so it has no median.
     medians = [(entry.style, entry.points[0].x, entry.points[0].y) for entry in series(grids, "large")]
@@ -46,6 +46,21 @@ def test_error_against_time_has_runs_medians_and_the_front():
     assert corners == [(pytest.approx(0.2), 1.0), (pytest.approx(0.2), 0.4), (grids.x.high, 0.4)]
     assert grids.has_strip
     assert not other.has_strip
+
+
+def test_runs_without_an_answer_stand_where_they_ended():
+    unlimited = {**LIMITS, "seconds": None}
+    for status, limits, seconds in (
+        ("out of time", LIMITS, 120.0),
+        ("out of time", unlimited, 126.0),
+        ("crashed", LIMITS, 126.0),
+    ):
+        rows = [row("m1"), row("m2", status=status, limits=limits, wall_seconds=126.0)]
+        charts = error_against_time(order_rows(rows)).charts
+        (point,) = [
+            point for entry in charts[0].series if entry.kind == "dots" for point in entry.points if point.y is None
+        ]
+        assert point.x == seconds
 
 
 def test_models_against_time_counts_all_models():
@@ -82,6 +97,41 @@ def test_error_against_bound_needs_several_bounds():
     assert [(point.x, point.y) for point in marks.points] == [(9, pytest.approx(0.3)), (15, None)]
     (thin,) = series(chart, "thin")
     assert [(point.x, point.y) for point in thin.points] == [(9, 0.4), (15, 0.1)]
+
+
+def test_bounds_are_compared_within_the_same_limits():
+    longer = {**LIMITS, "seconds": 1200.0}
+    rows = [
+        row("m1", f"ibia:bound={bound},order=breadth", limits=limits, hd_max=error)
+        for limits, error in ((LIMITS, 0.2), (longer, 0.1))
+        for bound in (8, 12)
+    ]
+    figure = error_against_bound(order_rows(rows))
+    short, long = "ibia:order=breadth (120 s, 8 GB)", "ibia:order=breadth (1200 s, 8 GB)"
+    assert figure.legend == ((short, 0), (long, 1))
+    (chart,) = figure.charts
+    for style, error in ((0, 0.2), (1, 0.1)):
+        (marks,) = series(chart, "large", style)
+        assert [(point.x, point.y) for point in marks.points] == [(8, error), (12, error)]
+    # Without other options there is no colon left.
+    rows = [row(solver=f"ibia:bound={bound}", limits=limits) for limits in (LIMITS, longer) for bound in (8, 12)]
+    assert error_against_bound(order_rows(rows)).legend[0][0] == "ibia (120 s, 8 GB)"
+
+
+def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
+    rows = [
+        *(row("m1", f"ibia:bound={bound}") for bound in (8, 12)),
+        *(row("m1", f"paper:bound={bound}") for bound in (8, 12)),
+        row("c1", "ibia:bound=8", "CSP"),
+        row("c2", "ibia:bound=12", "CSP"),
+        row("d1", "loopy", "DBN"),
+    ]
+    grids, other = error_against_bound(order_rows(rows)).charts
+    assert (grids.title, other.title) == ("Grids", "CSP")
+    (ours,), (paper,) = (series(other, "large", style) for style in (0, 1))
+    # Half of the models were not run with either bound: these count.
+    assert [(point.x, point.y) for point in ours.points] == [(8, None), (12, None)]
+    assert paper.points == ()
 
 
 def test_the_gauge_is_drawn_against_the_truth():

@@ -15,6 +15,7 @@ def test_every_method_has_a_run_on_every_model():
     assert results.methods == ("ibia:bound=9", "loopy")
     assert results.families == ["Grids", "CSP"]
     assert len(results.runs) == 6
+    assert results.missing == 2
     assert [run.status for run in results.of(method="ibia:bound=9")] == ["answered", "not run", "not run"]
     assert len(results.of("Grids")) == 4
 
@@ -30,6 +31,20 @@ def test_of_several_rows_the_last_counts_and_versions_are_told():
     assert results.superseded == 1
     assert results.of()[0].error == 0.25
     assert results.versions("ibia:bound=12") == {"2": 1, "1": 1}
+
+
+def test_versions_are_mixed_if_those_of_a_solver_differ_whatever_its_options():
+    def later(**choices):
+        return {**row(**choices), "version": "2"}
+
+    assert order_rows([row(), later(solver="loopy"), later(solver="ibia-like:bound=12")]).mixed == []
+    assert order_rows([row(), later(solver="ibia:bound=15")]).mixed == ["ibia"]
+    assert order_rows([row(solver="loopy"), later(solver="loopy", limits={**LIMITS, "seconds": 9.0})]).mixed == [
+        "loopy"
+    ]
+    # Two programs are not two versions of one.
+    assert order_rows([row(solver="uai:program=/one"), later(solver="uai:program=/two,pr=True")]).mixed == []
+    assert order_rows([row(solver="uai:program=/one"), later(solver="uai:program=/one,pr=True")]).mixed != []
 
 
 def test_limits_tell_methods_apart_only_where_there_are_several():

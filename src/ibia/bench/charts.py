@@ -1,8 +1,9 @@
 """Charts as plain data, and as SVG: axes, and series of points on them.
 
 The SVG takes its colours from the page it stands in (`STYLE`), so that it is legible on light and on dark ground; each
-point says what it is when the mouse rests on it. Colours are told apart by the colour-blind, and every series has a
-shape of its own, too. Knows nothing of results.
+point says what it is when the mouse rests on it. The first eight styles differ in colour; later ones repeat the colours
+with other shapes and other dashes. Colour and shape together tell 24 styles apart, colour and dashes 32 lines; crosses
+have only their colours. Knows nothing of results.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = [
     "Kind",
     "Point",
     "Series",
+    "dashes_of",
     "linear_axis",
     "log_axis",
     "svg",
@@ -31,16 +33,20 @@ __all__ = [
 ]
 
 # After Okabe and Ito, darker on light ground and lighter on dark.
-LIGHT = ("#0072b2", "#c84e00", "#007e5d", "#a8498c", "#8a6100", "#2f8fd0", "#8f2f2f", "#555555")
-DARK = ("#56b4e9", "#ff8f4d", "#2ecc9b", "#e59ccb", "#f0b93a", "#a5d8ff", "#ff9d9d", "#b5b5b5")
+LIGHT = ("#0072b2", "#c84e00", "#007e5d", "#a8498c", "#8a6100", "#8822dd", "#8f2f2f", "#555555")
+DARK = ("#56b4e9", "#ff8f4d", "#2ecc9b", "#e59ccb", "#f0b93a", "#9966ff", "#ff9d9d", "#b5b5b5")
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus")
+# Of lines, in widths of the line; the next ones where colours repeat.
+_DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.5), (1.2, 1.2), (6.0, 1.2, 1.2, 1.2))
 
 Kind = Literal["dots", "large", "line", "thin", "steps", "dashed", "crosses"]
+_MARKED: tuple[Kind, ...] = ("dots", "large", "crosses")
 
 _WIDTH, _HEIGHT = 440.0, 300.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76.0, 20.0, 32.0, 48.0
 # Height of the strip above the plot where points without a value stand.
 _STRIP = 24.0
+_LINE_WIDTH = 2.2
 _MOST_TICKS = 7
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -83,7 +89,8 @@ def log_axis(label: str, values: Iterable[float], lowest: float = 1e-300, highes
     low = math.floor(math.log10(max(min(known), lowest)) + 1e-9)
     high = max(math.ceil(math.log10(min(max(*known, lowest), highest)) - 1e-9), low + 1)
     step = math.ceil((high - low) / (_MOST_TICKS - 1))
-    ticks = [(10.0**power, _power(power)) for power in range(low, high + 1, step)]
+    # Both ends have a tick, since theirs say if there is more beyond; the last two may be further apart.
+    ticks = [(10.0**power, _power(power)) for power in (*range(low, high - step + 1, step), high)]
     if high - low == 1:
         ticks[1:1] = [(factor * 10.0**low, f"{factor * 10.0**low:g}") for factor in (2, 5)]
     if min(known) < 10.0**low * (1 - 1e-9):
@@ -144,7 +151,7 @@ class Series:
     Attributes
     ----------
     style
-        Number of its colour and shape; None: grey.
+        Number of its colour, shape and dashes; None: grey.
     """
 
     kind: Kind
@@ -198,6 +205,16 @@ class Figure:
     legend: tuple[tuple[str, int], ...] = ()
     marks: tuple[tuple[str, Kind], ...] = ()
 
+    @property
+    def keys(self) -> list[tuple[str, int | None, list[Kind]]]:
+        """The lines of the legend: a name, the style, and the kinds that it is shown by, which are those drawn."""
+        drawn = {series.kind for chart in self.charts for series in chart.series if series.style is not None}
+        kinds: list[Kind] = ["line"] if drawn & {"line", "steps"} else []
+        if drawn & {"dots", "large"} or not kinds:
+            kinds.append("large")
+        styles = [(name, style, kinds) for name, style in self.legend]
+        return [*styles, *((name, None, [kind]) for name, kind in self.marks)]
+
 
 def _variables(colours: Sequence[str], ground: str, panel: str, ink: str, faint: str, line: str, alarm: str) -> str:
     named = {"ground": ground, "panel": panel, "ink": ink, "faint": faint, "line": line, "alarm": alarm}
@@ -221,8 +238,7 @@ STYLE = (
     + "svg .dots{fill:currentColor;opacity:.6}svg .dots:hover,svg .crosses:hover{opacity:1;stroke:var(--ink)}"
     "svg .large{fill:currentColor;stroke:var(--ground);stroke-width:1.5}"
     "svg .crosses{fill:none;stroke:currentColor;stroke-width:2}"
-    "svg .line{fill:none;stroke:currentColor;stroke-width:2.2;stroke-linejoin:round}"
-    "svg .steps{fill:none;stroke:currentColor;stroke-width:2.2}"
+    f"svg .line,svg .steps{{fill:none;stroke:currentColor;stroke-width:{_LINE_WIDTH:g};stroke-linejoin:round}}"
     "svg .thin{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.45}"
     "svg .dashed{fill:none;stroke:currentColor;stroke-width:1.4;stroke-dasharray:5 4}"
 )
@@ -276,18 +292,20 @@ def _axes(chart: Chart, frame: _Frame) -> list[str]:
             f'<rect class="strip" x="{_LEFT:g}" y="{_TOP:g}" width="{frame.right - _LEFT:g}" height="{_STRIP - 4:g}"/>'
             f'<text x="{_LEFT - 7:g}" y="{middle + 4:.1f}" text-anchor="end">{escape(chart.strip)}</text>'
         )
-    parts.append(f'<text x="{_LEFT - 7:g}" y="18" text-anchor="end">{escape(chart.y.label)}</text>')
+    up = (frame.top + frame.bottom) / 2
+    parts.append(
+        f'<text transform="translate(14 {up:g}) rotate(-90)" text-anchor="middle">{escape(chart.y.label)}</text>'
+    )
     across = (_LEFT + frame.right) / 2
     parts.append(f'<text x="{across:g}" y="{_HEIGHT - 8:g}" text-anchor="middle">{escape(chart.x.label)}</text>')
     return parts
 
 
 def _series(series: Series, frame: _Frame) -> list[str]:
-    colour = "grey" if series.style is None else f"s{series.style % len(LIGHT)}"
-    if series.kind in ("dots", "large", "crosses"):
-        shape = "cross" if series.kind == "crosses" else SHAPES[(series.style or 0) % len(SHAPES)]
+    if series.kind in _MARKED:
+        shape = _shape(series.kind, series.style)
         return [
-            f'<g class="{colour}">'
+            f'<g class="{_colour(series.style)}">'
             + "".join(
                 f'<path class="{"crosses" if point.y is None else series.kind}" '
                 f'd="{_symbol("cross" if point.y is None else shape, 7.0 if series.kind == "large" else 4.0)}" '
@@ -301,7 +319,28 @@ def _series(series: Series, frame: _Frame) -> list[str]:
         path = f"M{places[0][0]:.1f} {places[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in places[1:])
     else:
         path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    return [f'<g class="{colour}"><path class="{series.kind}" d="{path}">{_title(series.words)}</path></g>']
+    attributes = f'class="{series.kind}"{_dashes(series.kind, series.style)}'
+    return [f'<g class="{_colour(series.style)}"><path {attributes} d="{path}">{_title(series.words)}</path></g>']
+
+
+def _colour(style: int | None) -> str:
+    return "grey" if style is None else f"s{style % len(LIGHT)}"
+
+
+def _shape(kind: Kind, style: int | None) -> str:
+    return "cross" if kind == "crosses" else SHAPES[(style or 0) % len(SHAPES)]
+
+
+def _dashes(kind: Kind, style: int | None) -> str:
+    """Return the attribute of a path that tells lines of the same colour apart; none for the first of them."""
+    pattern = dashes_of(kind, style)
+    lengths = " ".join(f"{_LINE_WIDTH * length:g}" for length in pattern)
+    return f' stroke-dasharray="{lengths}"' if pattern else ""
+
+
+def dashes_of(kind: Kind, style: int | None) -> tuple[float, ...]:
+    """Return the lengths of dashes and gaps of a style, in widths of the line; only thick lines have any."""
+    return _DASHES[style // len(LIGHT) % len(_DASHES)] if style is not None and kind in ("line", "steps") else ()
 
 
 def _title(words: str) -> str:
@@ -331,13 +370,17 @@ def _plus(size: float) -> str:
     )
 
 
-def symbol_svg(style: int | None, kind: Kind = "large") -> str:
-    """Return the mark of a style as a small SVG element, for a legend."""
-    colour = "grey" if style is None else f"s{style % len(LIGHT)}"
-    shape = "cross" if kind == "crosses" else SHAPES[(style or 0) % len(SHAPES)]
-    lines = kind in ("line", "thin", "steps", "dashed")
-    path = "M-9 0H9" if lines else _symbol(shape, 6.0 if kind == "large" else 4.0)
+def symbol_svg(style: int | None, kinds: Sequence[Kind] = ("large",)) -> str:
+    """Return the marks of a style on top of each other as a small SVG element, for a legend."""
+    # Lines are long enough to show their dashes.
+    half = 10 if set(kinds) <= {*_MARKED} else 20
     return (
-        f'<svg class="key" viewBox="-10 -10 20 20" width="20" height="20" aria-hidden="true">'
-        f'<g class="{colour}"><path class="{kind}" d="{path}"/></g></svg>'
+        f'<svg class="key" viewBox="{-half} -10 {2 * half} 20" width="{2 * half}" height="20" aria-hidden="true">'
+        f'<g class="{_colour(style)}">{"".join(_key(kind, style, half) for kind in kinds)}</g></svg>'
     )
+
+
+def _key(kind: Kind, style: int | None, half: int) -> str:
+    size = 6.0 if kind == "large" else 4.0
+    path = _symbol(_shape(kind, style), size) if kind in _MARKED else f"M{1 - half} 0H{half - 1}"
+    return f'<path class="{kind}"{_dashes(kind, style)} d="{path}"/>'

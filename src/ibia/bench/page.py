@@ -6,18 +6,18 @@ they are is said by `summary`, `plots` and `calibration`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ibia.bench.apart import Row
-from ibia.bench.calibration import calibrate, estimates_of
+from ibia.bench.calibration import Estimate, calibrate, estimates_of
 from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
 from ibia.bench.plots import all_figures
-from ibia.bench.report import short
+from ibia.bench.report import counted
 from ibia.bench.summary import (
     EVERY_FAMILY,
-    NOT_RUN,
     ROUNDING,
     Results,
     Run,
@@ -27,10 +27,12 @@ from ibia.bench.summary import (
     summarise,
 )
 
-__all__ = ["make_page"]
+__all__ = ["extent", "gaps", "make_page"]
 
 # The figures of a summary that are errors.
 _ERRORS = ("hd_avg", "hd_max", "worst", "log10_z")
+# A rank correlation of fewer answers is chance.
+_FEWEST_RANKED = 10
 # Of the steps of an answer, those that lost most.
 _MOST_STEPS = 12
 
@@ -40,13 +42,13 @@ _PAGE_STYLE = (
     "font:15px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif}"
     "h1{font-size:26px;margin:0 0 4px}h2{font-size:20px;margin:44px 0 6px}h3{font-size:16px;margin:22px 0 6px}"
     "p{max-width:80ch;margin:6px 0 12px}p.faint,td.faint,.faint{color:var(--faint)}"
-    "nav{margin:10px 0 0}nav a{margin-right:16px}a{color:var(--c0)}"
+    "nav{margin:10px 0 0}nav a{margin-right:16px;display:inline-block;white-space:nowrap}a{color:var(--c0)}"
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:14px}"
     ".charts.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),560px))}"
     ".charts>div{border:1px solid var(--line);border-radius:8px;padding:8px 8px 2px;background:var(--ground)}"
     ".legend{display:flex;flex-wrap:wrap;gap:2px 18px;margin:4px 0 10px;padding:0;list-style:none}"
     ".legend li{display:flex;align-items:center;gap:5px}svg.key{flex:none;vertical-align:middle}"
-    ".scroll{overflow-x:auto}"
+    ".scroll{overflow-x:auto}.scroll+.scroll,.scroll+p{margin-top:22px}"
     "table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:14px}"
     "th,td{padding:3px 12px 3px 0;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line)}"
     "th{color:var(--faint);font-weight:600;vertical-align:bottom}"
@@ -87,20 +89,29 @@ def make_page(results: Results, *, title: str = "ibia bench", worst: int = 8) ->
     )
 
 
+def extent(results: Results) -> str:
+    """Return how much was run."""
+    runs = counted(len(results.runs) - results.missing, "run")
+    methods, models = counted(len(results.methods), "method"), counted(len(results.instances), "model")
+    return f"{runs} of {methods} on {models} of {counted(len(results.families), 'family', 'families')}"
+
+
+def gaps(results: Results) -> str:
+    """Return how much of what was run, or could have been, has no answer; nothing if all of it has."""
+    unanswered = sum(1 for run in results.runs if run.answer is None) - results.missing
+    told = [f"{counted(unanswered, 'run')} without an answer"] if unanswered else []
+    if results.missing:
+        told.append(f"{counted(results.missing, 'pair')} of method and model not run")
+    return ", ".join(told)
+
+
 def _overview(results: Results) -> str:
-    missing = sum(1 for run in results.runs if run.status == NOT_RUN)
-    unanswered = sum(1 for run in results.runs if run.answer is None) - missing
     ended = [run.row["at"] for run in results.runs if run.row is not None and "at" in run.row]
-    words = (
-        f"{len(results.instances)} models of {len(results.families)} families, {len(results.methods)} methods: "
-        f"{len(results.runs)} runs"
-    )
-    counted = [f"{unanswered} without an answer"] * bool(unanswered) + [f"{missing} not run"] * bool(missing)
-    without = f'<span class="alarm">{", ".join(counted)}</span>' if counted else "all of them answered"
+    without = f'<span class="alarm">{gaps(results)}</span>' if gaps(results) else "all of them answered"
     first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
     when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
-    return f'<p class="faint">{words}, {without}.{when}{older}</p>'
+    return f'<p class="faint">{extent(results)}: {without}.{when}{older}</p>'
 
 
 def _table(headings: Sequence[str], lines: Iterable[str], left: Collection[int] = (0,)) -> str:
@@ -133,11 +144,14 @@ def _methods(results: Results) -> str:
         )
         cells = (_named(results, method), escape(shown), escape("; ".join(sorted(limits))))
         lines.append(_line(_cell(cell, "left") for cell in cells))
-    table = _table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
-    if any(len(results.versions(method)) > 1 for method in results.methods):
-        words = "Runs of several versions are mixed; run the bench again for figures of one."
-        return f'<p class="alarm">{words}</p>{table}'
-    return table
+    words = (
+        "A method is a solver with its options, and its limits where it was run with several. Of ibia: “bound” means "
+        "that the largest table has 2<sup>bound</sup> numbers at most, “order” is that in which factors are taken in; "
+        "without it several may be tried."
+    )
+    mixed = f"Runs of several versions of {', '.join(results.mixed)} are mixed; run the bench again for figures of one."
+    alarm = f'<p class="alarm">{escape(mixed)}</p>' if results.mixed else ""
+    return f"<p>{words}</p>{alarm}" + _table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
 
 
 def _limits(row: Row) -> str:
@@ -154,12 +168,14 @@ def _families(results: Results) -> str:
     lines = []
     for name, family in groups:
         summaries = [summarise(name, method, results.of(family, method)) for method in results.methods]
-        best = {key: _best(summaries, key) for key in (*_ERRORS, "seconds", "memory")}
+        best = {key: _best(summaries, key) for key in _SHOWN}
         for place, summary in enumerate(summaries):
             lines.append(_summary_line(results, summary, best, first=not place))
     words = (
-        "HD_avg and HD_max: means over the models of a family of the mean and the largest Hellinger distance of a "
-        "marginal to the true one; worst: the largest of all. log<sub>10</sub> Z: its largest error. Seconds: mean. "
+        "Exact: how many answers nothing lossy was done for. HD_avg and HD_max: means over the models of a family of "
+        "the mean and the largest Hellinger distance of a marginal to the true one, which goes from 0 (the same) to 1 "
+        "(nothing in common); worst: the largest of all. log<sub>10</sub> Z: its largest error; Z is the sum of the "
+        "product of all factors, of a Bayesian network the probability of the evidence. Seconds: mean. "
         "Memory: the most of a run. Bold is best. Where not all models were answered, the figures are over fewer "
         "models than those beside them; they are red and never best."
     )
@@ -177,14 +193,15 @@ def _best(summaries: Sequence[Summary], key: str) -> float | None:
 
 
 def _summary_line(results: Results, summary: Summary, best: dict[str, float | None], *, first: bool) -> str:
-    def figure(key: str, words: str) -> str:
-        value = getattr(summary, key)
+    def figure(key: str, show: Callable[[float | None], str]) -> str:
+        value, words = getattr(summary, key), show(getattr(summary, key))
         if value is None:
             return _cell("–", "faint")
         if not summary.complete:
             return _cell(words, "alarm")
         limit = best[key]
-        return _cell(words, "best" if limit is not None and value <= limit else "")
+        # Digits that are not shown make nobody better.
+        return _cell(words, "best" if limit is not None and (value <= limit or words == show(limit)) else "")
 
     share = f"{summary.answered} of {summary.models}"
     ended = ", ".join(f"{count} {status}" for status, count in summary.ended.items())
@@ -193,12 +210,7 @@ def _summary_line(results: Results, summary: Summary, best: dict[str, float | No
         _cell(_named(results, summary.method), "left"),
         _cell(share, "" if summary.complete else "alarm"),
         _cell(str(summary.exact) if summary.exact else "–", "" if summary.exact else "faint"),
-        figure("hd_avg", _error(summary.hd_avg)),
-        figure("hd_max", _error(summary.hd_max)),
-        figure("worst", _error(summary.worst)),
-        figure("log10_z", _error(summary.log10_z)),
-        figure("seconds", _seconds(summary.seconds)),
-        figure("memory", _memory(summary.memory)),
+        *(figure(key, show) for key, show in _SHOWN.items()),
         _cell(escape(ended), "left alarm"),
     ]
     return _line(cells, "first" if first else "")
@@ -216,16 +228,23 @@ def _error(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}" if value >= 0.95 else f"{value:.2g}"
+    return "–" if value is None else f"{value:.1f}" if value >= 1.0 else f"{value:#.2g}"
 
 
 def _memory(value: float | None) -> str:
     return "–" if value is None else f"{value / 2**20:,.0f} MiB"
 
 
+# The figures of a summary that methods are compared by, in the order of the columns, and how they are shown.
+_SHOWN: dict[str, Callable[[float | None], str]] = {
+    **dict.fromkeys(_ERRORS, _error),
+    "seconds": _seconds,
+    "memory": _memory,
+}
+
+
 def _figure(figure: Figure) -> str:
-    entries = [f"<li>{symbol_svg(style)} {escape(name)}</li>" for name, style in figure.legend]
-    entries += [f"<li>{symbol_svg(None, kind)} {escape(name)}</li>" for name, kind in figure.marks]
+    entries = [f"<li>{symbol_svg(style, kinds)} {escape(name)}</li>" for name, style, kinds in figure.keys]
     charts = "".join(f"<div>{svg(chart)}</div>" for chart in figure.charts)
     wide = " two" if len(figure.charts) == 2 else ""
     legend = f'<ul class="legend">{"".join(entries)}</ul>'
@@ -234,60 +253,102 @@ def _figure(figure: Figure) -> str:
 
 def _calibration(results: Results) -> str:
     rows = [run.row for run in results.runs if run.row is not None]
-    judged = estimates_of(rows)
+    judged = [(run, entry) for run in results.runs if run.row is not None for _, entry in estimates_of([run.row])]
     if not judged:
         return "<p>No answer that is not exact states its error and has a known one.</p>"
-    groups = [(family, [entry for row, entry in judged if row["family"] == family]) for family in results.families]
-    groups = [(family, members) for family, members in groups if members]
-    groups.append((EVERY_FAMILY, [entry for _, entry in judged]))
-    lines = []
-    for family, members in groups:
-        found = calibrate(members)
-        correlation = "–" if found.correlation is None else f"{found.correlation:.2f}"
-        cells = [
-            _cell(escape(family), "left"),
-            _cell(str(found.answers)),
-            _cell(f"{found.within} ({100 * (found.share or 0.0):.0f} %)"),
-            _cell(correlation),
-            _cell(_error(found.ratio)),
-        ]
-        lines.append(_line(cells, "first" if family == EVERY_FAMILY else ""))
+    families = {
+        escape(family): [entry for run, entry in judged if run.instance.family == family] for family in results.families
+    }
+    families[EVERY_FAMILY] = [entry for _, entry in judged]
+    methods = {
+        _named(results, method): [entry for run, entry in judged if run.method == method] for method in results.methods
+    }
     unknown = sum(1 for row in rows if row.get("exact") is False and says_nothing(row))
     words = (
         "Over answers that are not exact: how many true errors (HD_max) are within the stated upper limit, which "
-        "promises 90 %; Spearman's rank correlation of the stated and the true error; the median of the true over the "
-        "stated typical error (below 1: too careful). The command “ibia bench gauge” has more."
+        "promises 90 %; Spearman's rank correlation of the stated and the true error, where there are at least "
+        f"{_FEWEST_RANKED} answers; the median of the true over the stated typical error (below 1: too careful). The "
+        "command “ibia bench gauge” has more."
     )
     if unknown:
-        words += f" {unknown} answers are left out: their references have too few digits to tell the error."
-    headings = ["family", "answers", "within the limit", "rank correlation", "true / typical"]
-    return f"<p>{escape(words)}</p>" + _table(headings, lines)
+        left = counted(unknown, "answer is", "answers are")
+        words += f" {left} left out: the reference has too few digits to tell the error."
+    return f"<p>{escape(words)}</p>{_judged_table('family', families)}{_judged_table('method', methods)}"
+
+
+def _judged_table(heading: str, groups: Mapping[str, Sequence[Estimate]]) -> str:
+    """Return a table of how good the estimates of each group are; groups without any are left out."""
+    lines = []
+    for name, members in groups.items():
+        found = calibrate(members)
+        ranked = found.correlation is not None and found.answers >= _FEWEST_RANKED
+        cells = [
+            _cell(name, "left"),
+            _cell(str(found.answers)),
+            _cell(f"{found.within} ({100 * (found.share or 0.0):.0f} %)"),
+            _cell(f"{found.correlation:.2f}" if ranked else "–", "" if ranked else "faint"),
+            _cell(_error(found.ratio)),
+        ]
+        if members:
+            lines.append(_line(cells, "first" if name == EVERY_FAMILY else ""))
+    return _table([heading, "answers", "within the limit", "rank correlation", "true / typical"], lines)
 
 
 def _unanswered(results: Results) -> str:
     runs = [run for run in results.runs if run.answer is None]
     if not runs:
         return "<p>Every method answered every model.</p>"
-    lines = []
-    for run in sorted(runs, key=lambda run: (results.methods.index(run.method), run.status)):
-        row = run.row or {}
-        cells = [
-            _cell(_named(results, run.method), "left"),
-            _cell(escape(run.instance.family), "left"),
-            _cell(escape(run.instance.name), "left"),
-            _cell(escape(run.status), "left alarm"),
-            _cell(_seconds(row.get("wall_seconds"))),
-            _cell(escape(str(row.get("error", ""))), "words"),
-        ]
-        lines.append(_line(cells))
-    headings = ["method", "family", "model", "how it ended", "seconds", "what was said"]
-    return _table(headings, lines, left=(0, 1, 2, 3, 5))
+    ended = sorted((run for run in runs if run.row is not None), key=lambda run: _place(results, run))
+    parts = []
+    if ended:
+        words = (
+            "Runs that ended without an answer, and what they said. Wall seconds are those of the whole process, with "
+            "its start and reading the model, so they may exceed the limit, which is on the solver alone."
+        )
+        headings = ["method", "family", "model", "how it ended", "wall seconds", "what was said"]
+        lines = [_ended_line(results, run) for run in ended]
+        parts.append(f"<p>{words}</p>" + _table(headings, lines, left=(0, 1, 2, 3, 5)))
+    if results.missing:
+        words = "Models that a method was not run on; they count as models without an answer."
+        lines = [_missing_line(results, method) for method in results.methods]
+        parts.append(f"<p>{words}</p>" + _table(["method", "not run", "of which families"], lines, left=(0, 2)))
+    return "".join(parts)
+
+
+def _place(results: Results, run: Run) -> tuple[int, str]:
+    return results.methods.index(run.method), run.status
+
+
+def _ended_line(results: Results, run: Run) -> str:
+    row = run.row or {}
+    cells = [
+        _cell(_named(results, run.method), "left"),
+        _cell(escape(run.instance.family), "left"),
+        _cell(escape(run.instance.name), "left"),
+        _cell(escape(run.status), "left alarm"),
+        _cell(_seconds(row.get("wall_seconds"))),
+        _cell(escape(str(row.get("error", ""))), "words"),
+    ]
+    return _line(cells)
+
+
+def _missing_line(results: Results, method: str) -> str:
+    """Return how many models a method was not run on, and of which families; nothing if it was run on all."""
+    families = Counter(run.instance.family for run in results.of(method=method) if run.row is None)
+    if not families:
+        return ""
+    told = ", ".join(f"{family} {count}" for family, count in families.items())
+    share = f"{families.total()} of {len(results.instances)}"
+    return _line([_cell(_named(results, method), "left"), _cell(share, "alarm"), _cell(escape(told), "words")])
 
 
 def _worst(results: Results, count: int) -> str:
     parts = [
         "<p>The answers with the largest HD_max of each method. Those of ibia open to show their steps: each is a "
-        "forest of clique trees that was built, calibrated and made smaller. The steps that lost most come first.</p>"
+        "forest of clique trees that was built, calibrated and made smaller. The steps that lost most come first. "
+        "Component and step: which step of which connected part of the model, from 0; cliques: how many the forest "
+        "has; factors: how many were added; bits: of the largest clique; bound: that in force; loss: nats that were "
+        "lost by making the forest smaller; seconds: of the step.</p>"
     ]
     for method in results.methods:
         runs = [run for run in results.of(method=method) if run.error is not None and run.error > ROUNDING]
@@ -303,9 +364,13 @@ def _worst(results: Results, count: int) -> str:
 
 def _run_details(run: Run) -> str:
     row = run.answer or {}
-    said = f", said {_error(row['error_estimate'])} to {_error(row['error_upper'])}" if row.get("error_upper") else ""
+    stated = ""
+    if row.get("error_upper"):
+        stated = f"; stated {_error(row['error_estimate'])}, at most {_error(row['error_upper'])}"
+    if any(not estimate.within for _, estimate in estimates_of([row])):
+        stated += ', <span class="alarm">beyond its limit</span>'
     heading = (
-        f"<b>{escape(run.instance.name)}</b> HD_max {_error(run.error)}{said} "
+        f"<b>{escape(run.instance.name)}</b> of {escape(run.instance.family)}: HD_max {_error(run.error)}{stated} "
         f'<span class="faint">in {_seconds(row["seconds"])} s, {_memory(memory_of(row))}</span>'
     )
     return f"<details><summary>{heading}</summary>{_facts(row)}{_steps(row)}</details>"
@@ -315,22 +380,29 @@ def _facts(row: Row) -> str:
     observed = f", {row['observed']} of them observed" if row.get("observed") else ""
     facts = [f"{row.get('variables', '–')} variables{observed}, {row.get('factors', '–')} factors"]
     facts.append(f"HD_avg {_error(row.get('hd_avg'))}, worst at variable {row.get('worst_variable')}")
-    if row.get("delta_log10_z") is not None:
-        facts.append(f"log10 Z off by {short(row['delta_log10_z'])}")
-    for key, name in (
-        ("loss_nats", "loss in nats"),
-        ("first_inconsistency", "inconsistency after the first sweep"),
-        ("second_inconsistency", "after the second"),
-        ("inconsistency", "after the last"),
-        ("spread", "spread of the alternatives"),
+    difference = row.get("delta_log10_z")
+    if difference is not None:
+        facts.append(f"log10 Z off by {'−' if difference < 0.0 else '+'}{_error(abs(difference))}")
+    is_apart = (row.get("local_loss_nats") or 0.0) < (row.get("loss_nats") or 0.0)
+    for key, name, is_told in (
+        ("loss_nats", "loss in nats", True),
+        ("local_loss_nats", "of it around where most was lost", is_apart),
+        ("first_inconsistency", "inconsistency after the first sweep", True),
+        ("second_inconsistency", "after the second", True),
+        ("inconsistency", "after the last", True),
+        ("spread", "spread of the alternatives", row.get("alternatives", 0) > 1),
     ):
-        if row.get(key) is not None:
-            facts.append(f"{name} {short(row[key])}")
+        if is_told and row.get(key) is not None:
+            facts.append(f"{name} {_error(row[key])}")
     if row.get("orders"):
         facts.append(f"orders: {', '.join(row['orders'])}")
     if row.get("converged") is not None:
         facts.append("converged" if row["converged"] else "did not converge")
     return f'<p class="faint">{escape("; ".join(facts))}</p>'
+
+
+# How the columns of steps are shown that are not whole numbers.
+_STEP_SHOWN: dict[str, Callable[[float | None], str]] = {"loss": _error, "seconds": _seconds}
 
 
 def _steps(row: Row) -> str:
@@ -344,6 +416,7 @@ def _steps(row: Row) -> str:
     lines = []
     for step in costly:
         bar = f'<span class="bar" style="width:{max(160.0 * step[loss] / largest, 0.0):.0f}px"></span>'
-        lines.append(_line([*(_cell(f"{value:g}") for value in step), _cell(bar, "left")]))
+        shown = (_STEP_SHOWN.get(name, "{:g}".format)(value) for name, value in zip(columns, step, strict=True))
+        lines.append(_line([*map(_cell, shown), _cell(bar, "left")]))
     note = f'<p class="faint">{len(steps) - len(costly)} more lost less.</p>' if len(steps) > len(costly) else ""
     return _table([*map(escape, columns), ""], lines, left=()) + note

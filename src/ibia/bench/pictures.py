@@ -1,17 +1,17 @@
 """Figures as PNG files, drawn by matplotlib, which is needed for nothing else.
 
-Draws what `charts` describes, in the same colours and shapes.
+Draws what `charts` describes, in the same colours, shapes and dashes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series
+from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series, dashes_of
 from ibia.errors import InputError, UnavailableError
 from ibia.formats.whole import replace_file
 
@@ -19,9 +19,11 @@ __all__ = ["write_pictures"]
 
 _MARKERS = dict(zip(SHAPES, ("o", "s", "^", "D", "v", "P"), strict=True))
 _GREY, _GRID, _INK = "#5b626d", "#dfe2e7", "#1d2026"
-# Charts side by side, and names in a line of the legend.
-_ACROSS, _KEYS_ACROSS = 3, 6
-_WIDTH, _HEIGHT, _DOTS_PER_INCH = 4.0, 2.9, 130
+# Charts side by side.
+_ACROSS = 3
+# In inches: a chart, the title of the figure, a line of the legend.
+_WIDTH, _HEIGHT, _TITLE, _KEY = 4.0, 2.9, 0.4, 0.24
+_DOTS_PER_INCH = 130
 # Where points without a value stand, above the axes.
 _ABOVE = 1.05
 
@@ -66,34 +68,49 @@ def write_pictures(figures: Iterable[Figure], folder: Path) -> list[Path]:
 def _draw(figure: Figure, paper: Any) -> None:
     across = min(len(figure.charts), _ACROSS)
     down = math.ceil(len(figure.charts) / across)
-    width = _WIDTH if across == _ACROSS else 1.4 * _WIDTH
-    height = _HEIGHT if across == _ACROSS else 1.3 * _HEIGHT
-    paper.set_size_inches(width * across, height * down + 0.7)
+    width = across * _WIDTH * (1.0 if across == _ACROSS else 1.4)
+    height = down * _HEIGHT * (1.0 if across == _ACROSS else 1.3)
+    paper.set_size_inches(width, height)
+    below = _KEY * (_draw_legend(figure, paper) + 0.4)
+    height += _TITLE + below
+    paper.set_size_inches(width, height)
     axes = paper.subplots(down, across, squeeze=False)
     for place, plot in enumerate(axes.flat):
         if place < len(figure.charts):
             _draw_chart(figure.charts[place], plot)
         else:
             plot.set_axis_off()
-    handles = _legend(figure)
-    lines = math.ceil(len(handles) / _KEYS_ACROSS)
-    paper.legend(handles=handles, loc="lower center", ncols=math.ceil(len(handles) / lines), frameon=False, fontsize=9)
-    paper.suptitle(figure.title, x=0.012, ha="left", fontsize=13, fontweight="bold", color=_INK)
-    paper.tight_layout(rect=(0, 0.24 * (lines + 0.4) / (height * down + 0.7), 1, 1))
+    title = {"ha": "left", "va": "top", "fontsize": 13, "fontweight": "bold", "color": _INK}
+    paper.text(0.15 / width, 1.0 - 0.15 / height, figure.title, **title)
+    paper.tight_layout(rect=(0, below / height, 1, 1.0 - _TITLE / height))
 
 
-def _legend(figure: Figure) -> list[Any]:
+def _draw_legend(figure: Figure, paper: Any) -> int:
+    """Draw the legend in as few lines as the width of the paper allows, and return how many."""
     from matplotlib.lines import Line2D
 
-    handles = [Line2D([], [], label=name, **_style("large", style)) for name, style in figure.legend]
-    handles += [Line2D([], [], label=name, **_style(kind, None)) for name, kind in figure.marks]
-    return handles
+    handles = [Line2D([], [], label=name, **_key(kinds, style)) for name, style, kinds in figure.keys]
+    choices = {"handles": handles, "loc": "lower center", "frameon": False, "fontsize": 9, "handlelength": 2.6}
+    lines = 1
+    while True:
+        columns = math.ceil(len(handles) / lines)
+        legend = paper.legend(ncols=columns, **choices)
+        if columns == 1 or legend.get_window_extent(paper.canvas.get_renderer()).width <= paper.bbox.width:
+            return math.ceil(len(handles) / columns)
+        legend.remove()
+        lines += 1
+
+
+def _key(kinds: Sequence[Kind], style: int | None) -> dict[str, Any]:
+    """Return what a style looks like in the legend; of a line with marks, the line comes first and is kept."""
+    return {name: value for kind in reversed(kinds) for name, value in _style(kind, style).items()}
 
 
 def _style(kind: Kind, style: int | None) -> dict[str, Any]:
-    marked = kind in ("dots", "large")
+    dashes = dashes_of(kind, style)
     chosen: dict[str, Any] = {"color": _GREY if style is None else LIGHT[style % len(LIGHT)]}
-    if marked:
+    chosen["linestyle"] = (0, dashes) if dashes else "solid"
+    if kind in ("dots", "large"):
         chosen["marker"] = _MARKERS[SHAPES[(style or 0) % len(SHAPES)]]
     return {**chosen, **_STYLES[kind]}
 

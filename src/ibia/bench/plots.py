@@ -10,9 +10,10 @@ import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
+from ibia.bench.apart import OUT_OF_TIME
 from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
-from ibia.bench.report import short
+from ibia.bench.report import counted, short
 from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, middle, pareto_front
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
@@ -59,7 +60,8 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
         found = middle(runs)
         if found is not None:
             middles.append(found)
-            words = f"{method}, median of {len(runs)} models: {_HD_MAX} {short(found[1])} in {found[0]:.3g} s"
+            figures = f"{_HD_MAX} {short(found[1])} in {found[0]:.3g} s"
+            words = f"{method}, median of {counted(len(runs), 'model')}: {figures}"
             large.append(Series("large", style, (Point(*found, words),)))
     # Below the smallest error shown all are alike.
     front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
@@ -83,8 +85,12 @@ def _run_point(run: Run) -> Point:
 
 
 def _seconds_until_end(run: Run) -> float:
+    """Return the seconds a run took: a solver's own where it says them, the limit where it was stopped at that."""
     assert run.row is not None
-    return float(run.row.get("seconds") or run.row.get("wall_seconds") or run.row["limits"].get("seconds") or 1.0)
+    limit = run.row["limits"].get("seconds")
+    if run.status == OUT_OF_TIME and limit:
+        return float(limit)
+    return float(run.row.get("seconds") or run.row.get("wall_seconds") or limit or 1.0)
 
 
 def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterable[Point]:
@@ -100,7 +106,7 @@ def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterab
 def _titled(results: Results, family: str) -> str:
     models = len(results.of(family)) // len(results.methods)
     missing = sum(1 for run in results.of(family) if run.status == NOT_RUN)
-    return f"{family}: {models} model{'s' * (models != 1)}" + (f"; {missing} not run" if missing else "")
+    return f"{family}: {counted(models, 'model')}" + (f"; {missing} not run" if missing else "")
 
 
 def models_against_time(results: Results) -> Figure | None:
@@ -150,56 +156,53 @@ def error_against_bound(results: Results) -> Figure | None:
     every = sorted({bound for bounds in solvers.values() for bound in bounds})
     x = linear_axis("bound (bits of the largest table)", every[0] - 0.3, every[-1] + 0.3, every)
     y = _error_axis(judged)
-    charts = tuple(
-        Chart(
-            family,
-            x,
-            y,
-            tuple(
-                series
-                for style, bounds in enumerate(solvers.values())
-                for series in _bound_series(results, family, bounds, style)
-            ),
-        )
-        for family in results.families
-    )
+    charts = [Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in results.families]
     return Figure(
         "error-against-bound",
         "Error against bound",
         "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong.",
-        charts,
+        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run.",
+        tuple(chart for chart in charts if any(series.points for series in chart.series)),
         tuple((name, style) for style, name in enumerate(solvers)),
         (("a model", "thin"), ("median", "line")),
     )
 
 
 def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
-    """Return, for each solver with its other options, the methods by bound."""
+    """Return, for each solver with its other options and its limits, the methods by bound."""
     found: dict[str, dict[float, str]] = {}
     for method in methods:
-        match = re.search(r"[:,]bound=([0-9.]+)", method)
+        solver, space, limits = method.partition(" (")
+        match = re.search(r"[:,]bound=([0-9.]+)", solver)
         if match is not None:
-            rest = method[: match.start()] + method[match.end() :]
+            rest = solver[: match.start()] + solver[match.end() :]
             name = rest if ":" in rest else rest.replace(",", ":", 1)
-            found.setdefault(name, {})[float(match[1])] = method
+            found.setdefault(f"{name}{space}{limits}", {})[float(match[1])] = method
     return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
+
+
+def _bound_charted(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> tuple[Series, ...]:
+    drawn = (_bound_series(results, family, bounds, style) for style, bounds in enumerate(solvers))
+    return tuple(series for found in drawn for series in found)
 
 
 def _bound_series(results: Results, family: str, bounds: dict[float, str], style: int) -> list[Series]:
     lines: dict[str, list[Point]] = {}
     medians, without = [], []
     for bound, method in bounds.items():
-        runs = [run for run in results.of(family, method) if run.answer is None or run.error is not None]
+        runs = [run for run in results.of(family, method) if _is_drawn(run)]
+        if all(run.row is None for run in runs):
+            # It was never tried, which is not the same as having failed.
+            continue
         errors = [math.inf if run.error is None else run.error for run in runs]
         for run in runs:
             if run.error is not None:
                 lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
-        median = statistics.median(errors) if errors else math.nan
+        median = statistics.median(errors)
         if math.isfinite(median):
-            words = f"{method}, median of {len(errors)} models: {_HD_MAX} {short(median)}"
+            words = f"{method}, median of {counted(len(errors), 'model')}: {_HD_MAX} {short(median)}"
             medians.append(Point(bound, median, words))
-        elif errors:
+        else:
             without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
     series = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
     if len(medians) > 1:
@@ -223,7 +226,8 @@ def gauge_against_truth(results: Results) -> Figure | None:
         "Left: the true error against the typical one that the answer states. On the solid line it is right; a cross "
         "is an answer that is worse than the upper limit it states (the dashed line is the usual limit). Right: the "
         "share of answers whose true error is at most so many times the upper limit: "
-        f"{100 * STATED_SHARE:.0f} % should be at or below 1. Exact answers are left out.",
+        f"{100 * STATED_SHARE:.0f} % should be at or below 1. Left out are exact answers, answers whose "
+        "references have too few digits to tell the error, and those of loopy propagation.",
         (_gauge_scatter(judged, estimates), _gauge_shares(results, judged)),
         tuple((results.methods[style], style) for style in judged),
         (("beyond its limit", "crosses"), ("typical = true", "line"), ("upper limit", "dashed")),
@@ -239,7 +243,7 @@ Judged = dict[int, list[tuple[Run, Estimate]]]
 
 def _gauge_scatter(judged: Judged, estimates: Sequence[Estimate]) -> Chart:
     x = log_axis("stated typical error", (estimate.typical for estimate in estimates), ROUNDING, 1.0)
-    y = log_axis("true", (estimate.true for estimate in estimates), ROUNDING, 1.0)
+    y = log_axis("true error (HD_max)", (estimate.true for estimate in estimates), ROUNDING, 1.0)
     factor = statistics.median(estimate.upper / estimate.typical for estimate in estimates)
     series = [
         Series("line", None, _diagonal(x, y, 1.0), "typical = true"),
@@ -254,7 +258,7 @@ def _gauge_scatter(judged: Judged, estimates: Sequence[Estimate]) -> Chart:
                 if estimate.within == within
             )
             series.append(Series(kind, style, points))
-    return Chart("True error (HD_max) against the stated one", x, y, tuple(series))
+    return Chart("True error against the stated one", x, y, tuple(series))
 
 
 def _gauge_words(run: Run, estimate: Estimate) -> str:
@@ -272,7 +276,7 @@ def _gauge_shares(results: Results, judged: Judged) -> Chart:
     ratios = {style: sorted(entry.true / entry.upper for _, entry in entries) for style, entries in judged.items()}
     every = [ratio for values in ratios.values() for ratio in values]
     x = log_axis("true error / stated upper limit", [*every, 1.0, 10.0], 1e-5, 100.0)
-    y = linear_axis("share", 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, STATED_SHARE, 1.0), percent=True)
+    y = linear_axis("share of answers", 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, STATED_SHARE, 1.0), percent=True)
     series = [
         Series("dashed", None, (Point(1.0, 0.0), Point(1.0, 1.0)), "the upper limit"),
         Series("dashed", None, (Point(x.low, STATED_SHARE), Point(x.high, STATED_SHARE)), "what the gauge promises"),

@@ -20,6 +20,7 @@ __all__ = [
     "FamilyAverage",
     "append_row",
     "average_by_family",
+    "counted",
     "family_lines",
     "geometric_mean",
     "instance_line",
@@ -88,6 +89,11 @@ def short(value: float | None) -> str:
     if value == 0 or abs(value) >= 1e-3:
         return f"{value:.4f}" if abs(value) < 1000 else f"{value:.3g}"
     return f"{value:.0e}"
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return how many there are of something: 1 model, 2 models."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def mean(values: Iterable[float]) -> float:

@@ -104,6 +104,11 @@ class Results:
     superseded: int
 
     @property
+    def missing(self) -> int:
+        """How many of the pairs were not run."""
+        return sum(1 for run in self.runs if run.row is None)
+
+    @property
     def families(self) -> list[str]:
         """The families, in the order in which they came."""
         return list(dict.fromkeys(instance.family for instance in self.instances))
@@ -119,6 +124,21 @@ class Results:
     def versions(self, method: str) -> dict[str, int]:
         """Return how many runs of a method each of its versions has."""
         return dict(Counter(str(run.row.get("version")) for run in self.of(method=method) if run.row is not None))
+
+    @property
+    def mixed(self) -> list[str]:
+        """The solvers whose runs, with whatever options, are of several versions."""
+        versions: dict[str, set[str]] = {}
+        for run in self.runs:
+            if run.row is not None:
+                versions.setdefault(_program(run.row["solver"]), set()).add(str(run.row.get("version")))
+        return [solver for solver, found in versions.items() if len(found) > 1]
+
+
+def _program(solver: str) -> str:
+    """Return a solver without its options, but with the program that is run: two programs are no two versions."""
+    name, _, options = solver.partition(":")
+    return ":".join([name, *(word for word in options.split(",") if word.startswith("program="))])
 
 
 def order_rows(rows: Iterable[Row]) -> Results:
