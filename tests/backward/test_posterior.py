@@ -12,7 +12,7 @@ from ibia.pipeline import infer
 
 
 def test_the_variables_that_lost_most_count() -> None:
-    steps = [SimpleNamespace(losses={variable: 1.0 for variable in range(100)}), SimpleNamespace(losses={7: 2.0})]
+    steps = [SimpleNamespace(losses=dict.fromkeys(range(100), 1.0)), SimpleNamespace(losses={7: 2.0})]
     assert most_lost(steps) == pytest.approx(9 * 1.0 + 3.0)  # type: ignore[arg-type]
     assert most_lost([]) == 0.0
 

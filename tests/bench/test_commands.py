@@ -1,4 +1,7 @@
-"""The commands kernels, accuracy and table of ``python -m ibia.bench`` on a benchmark folder of tiny models."""
+"""The commands kernels, accuracy and table of ``python -m ibia.bench`` on a benchmark folder of tiny models.
+
+And what ``ibia bench list`` says.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from ibia import examples
+from ibia import cli, examples
 from ibia.bench.__main__ import main
 from ibia.bench.instances import find_instance, find_instances
 from ibia.bench.report import average_by_family, read_rows
@@ -91,3 +94,15 @@ def test_kernels_measures_every_operation(tmp_path, capsys):
     assert {row["operation"] for row in rows} == {"multiply_in", "marginalise", "gather", "entropy"}
     assert all(row["ratio"] > 0 for row in rows)
     assert "\x1b" not in capsys.readouterr().out
+
+
+def test_list_says_which_solvers_are_here(capsys, monkeypatch):
+    monkeypatch.delenv("IBIA_DATA", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "list"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    here = {words[0]: words[1] for words in map(str.split, printed.partition("\nsolver")[2].splitlines()[1:])}
+    assert (here["ibia"], here["merlin"], here["libdai"], here["uai"]) == ("yes", "no", "no", "depends")
+    assert "–: computed when needed" in printed

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import math
 import os
+import pty
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from bench_programs import answering, script
+from bench_programs import answering, daemon, script
 from ibia import cli, examples
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line
-from ibia.bench.run import plan_runs, solve
-from ibia.bench.sets import choose, find_sets
+from ibia.bench.run import known_rows, plan_runs, run_plan, solve
+from ibia.bench.sets import FileItem, choose, find_sets
 from ibia.bench.solvers import parse_solver
-from ibia.bench.store import read_results
+from ibia.bench.store import Store, read_results
 
 
 @pytest.fixture(autouse=True)
@@ -92,20 +95,67 @@ def test_nonsense_and_what_does_not_suit_are_rows(data, tmp_path):
 def test_runs_are_known_by_model_solver_version_and_limits(data, tmp_path):
     items = choose(find_sets(data), ["Toys"])
     solvers = [parse_solver("ibia:bound=5"), parse_solver("ibia:bound=6")]
-    plan = plan_runs(items, solvers, Limits(10.0), {})
+    plan = plan_runs(items, solvers, Limits(10.0), [])
     assert len({run.key for run in plan.todo}) == 6
-    known = {run.key: run.label for run in plan.todo[:4]}
+    known = [run.label for run in plan.todo[:4]]
     again = plan_runs(items, solvers, Limits(10.0), known)
     assert [run.key for run in again.todo] == [run.key for run in plan.todo[4:]]
     assert len(again.done) == 4
     assert len(plan_runs(items, solvers, Limits(20.0), known).todo) == 6
-    other = {key: {**row, "version": "older"} for key, row in zip("abcd", known.values(), strict=True)}
+    # Rows whose keys were made in another way.
+    assert plan_runs(items, solvers, Limits(10.0), [{**row, "key": "a"} for row in known]).todo == again.todo
+    other = [{**row, "version": "older"} for row in known]
     assert len(plan_runs(items, solvers, Limits(10.0), other).todo) == 6
     assert len(plan_runs(items, solvers, Limits(10.0), other, any_version=True).todo) == 2
 
 
+def test_the_same_contents_under_two_names_are_two_runs(data):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    for path in (data / "Toys").glob("right.*"):
+        shutil.copy(path, path.with_name(path.name.replace("right", "twin")))
+    twin = FileItem(replace(item.instance, name="twin"))
+    assert twin.digest() == item.digest()
+    solvers = [parse_solver("ibia:bound=5")]
+    plan = plan_runs([item, twin], solvers, Limits(10.0), [])
+    assert len({run.key for run in plan.todo}) == 2
+    rest = plan_runs([item, twin], solvers, Limits(10.0), [plan.todo[0].label], any_version=True)
+    assert [run.item.name for run in rest.todo] == ["twin"]
+    # One that two sets have is one run.
+    assert len(plan_runs([item, item], solvers, Limits(10.0), []).todo) == 1
+
+
+def test_rows_that_are_known_are_those_of_the_same_contents_and_the_version_that_is_here(data, monkeypatch):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    solvers = [parse_solver("ibia:bound=5"), parse_solver("pgmpy-exact")]
+    monkeypatch.setitem(sys.modules, "pgmpy", None)
+    (run,) = plan_runs([item], solvers[:1], Limits(10.0), []).todo
+    here, older = run.label, {**run.label, "version": "older"}
+    foreign = [
+        {**here, "digest": "another"},
+        {**here, "limits": {**here["limits"], "threads": 2}},
+        # Not installed: any version will do.
+        {**here, "solver": "pgmpy-exact", "version": "1"},
+    ]
+    assert known_rows([item], solvers, Limits(10.0), [older, *foreign]) == [older, foreign[-1]]
+    assert known_rows([item], solvers[:1], Limits(10.0), [here, older, *foreign]) == [here]
+
+
+def test_a_row_says_which_version_has_run(data, tmp_path):
+    program = answering(tmp_path, "good", examples.student(), {3: 1})
+    items, solvers = choose(find_sets(data), ["uai2014"]), [parse_solver(f"uai:{program}")]
+    plan = plan_runs(items, solvers, Limits(60.0), [])
+    program.write_text(program.read_text() + "# A new build.\n")
+    with Store(tmp_path / "out.jsonl") as store:
+        (row,) = run_plan(plan, store)
+    assert row["status"] == "answered"
+    assert row["version"] == solvers[0].version() != plan.todo[0].label["version"]
+    (again,) = plan_runs(items, solvers, Limits(60.0), []).todo
+    assert again.key == row["key"]
+    assert list(store.rows) == [row["key"]]
+
+
 def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
-    names = ("silent", "endless", "nonsense", "greedy")
+    names = ("silent", "endless", "nonsense", "greedy", "broken")
     programs = [script(tmp_path, name) for name in names]
     programs.append(answering(tmp_path, "good", examples.student(), {3: 1}))
     arguments = ["--set", "uai2014", "-j", "2", "--time-limit", "4", "--memory-limit", "500MB"]
@@ -121,11 +171,13 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
         "endless": "out of time",
         "nonsense": "nonsense",
         "greedy": "out of memory",
+        "broken": "crashed",
         "good": "answered",
     }
     assert rows["good"]["hd_max"] < 1e-12
     assert rows["greedy"]["peak_memory_bytes"] > 5e8
-    assert "no model.uai.MAR" in rows["silent"]["error"]
+    assert "not written model.uai.MAR" in rows["silent"]["error"]
+    assert rows["broken"]["error"].endswith("by the signal SIGSEGV.")
     assert all(row["limits"]["seconds"] == 4 and row["wall_seconds"] > 0 for row in rows.values())
     assert "HD_max" in printed
     assert "endless" in printed
@@ -135,9 +187,9 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
     path.write_text("".join(lines[:-1]) + lines[-1][:40])
     code, printed, complaints = bench(*arguments)
     assert code == 0
-    assert "4 of 5 runs are done already" in complaints
+    assert "5 of 6 runs are done already" in complaints
     assert len(printed.splitlines()) == 2
-    assert len(path.read_text().splitlines()) == 5
+    assert len(path.read_text().splitlines()) == 6
     code, printed, _ = bench(*arguments)
     assert (code, printed) == (0, "")
 
@@ -152,11 +204,52 @@ def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):
     assert not (tmp_path / "out.jsonl").read_text() if (tmp_path / "out.jsonl").exists() else True
 
 
+@pytest.mark.parametrize("solver", ["ibia:loss=foo", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"])
+def test_a_refused_run_leaves_the_results_as_they_were(bench, tmp_path, solver):
+    out = tmp_path / "out.jsonl"
+    out.write_text('{"key": "half a')
+    assert bench("--set", "Toys", "--solver", solver)[0] == 1
+    assert out.read_text() == '{"key": "half a'
+
+
+@pytest.mark.parametrize("text", ['{"results": [1]}', '{"key": "x"}\n'])
+@pytest.mark.parametrize("options", [[], ["--any-version"]])
+def test_results_of_others_are_a_sentence_and_left_alone(bench, tmp_path, text, options):
+    out = tmp_path / "out.jsonl"
+    out.write_text(text)
+    code, _, complaints = bench("--set", "uai2014", "--solver", "ibia:bound=5", *options)
+    assert code == 1
+    assert "not a row of results" in complaints or "it has no family" in complaints
+    assert out.read_text() == text
+
+
+def test_options_reach_the_run_and_nothing_that_was_started_is_left(bench, tmp_path):
+    answer = partial(answering, tmp_path, model=examples.student(), evidence={3: 1})
+    lingering = answer("lingering", before=daemon(tmp_path / "lingering-alive"))
+    endless = answer("endless", before=daemon(tmp_path / "endless-alive"), seconds=1000.0)
+    arguments = ["--set", "uai2014", "-j", "1", "--time-limit", "3", "--solver", f"uai:{endless}"]
+    # The same solver in two ways.
+    arguments += ["--solver", f"uai:{lingering},pr=yes", "--solver", f"uai:program={lingering},pr=yes"]
+    assert bench(*arguments)[0] == 0
+    late, answered = read_results([tmp_path / "out.jsonl"])
+    assert (late["status"], answered["status"]) == ("out of time", "answered")
+    assert abs(answered["delta_log10_z"]) < 1e-9
+    started = [(tmp_path / f"{name}-alive").read_text() for name in ("lingering", "endless")]
+    _wait_for(lambda: not any(os.path.exists(f"/proc/{number}") for number in started), seconds=20.0)
+
+
+def test_models_that_are_not_there_are_left_out_and_named(bench, data, tmp_path):
+    (data / "Toys" / "wrong.uai.xz").unlink()
+    code, _, complaints = bench("--set", "Toys", "--solver", "loopy:sweeps=3", "--only", "right")
+    assert code == 0
+    assert complaints.splitlines()[0] == f"{data} lacks 1 models of its index, which are left out: Toys/wrong."
+    assert [row["name"] for row in read_results([tmp_path / "out.jsonl"])] == ["right"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path, number):
     mark = tmp_path / "alive"
-    text = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(1000)"
-    slow = script(tmp_path, "slow", text)
+    slow = script(tmp_path, "slow", f"{daemon(mark)}\ntime.sleep(1000)")
     out = tmp_path / "out.jsonl"
     command = [sys.executable, "-m", "ibia", "bench", "run", "--data", str(data), "--set", "uai2014", "-j", "1"]
     command += ["--solver", f"uai:{script(tmp_path, 'nonsense')}", "--solver", f"uai:{slow}", "--out", str(out)]
@@ -184,6 +277,23 @@ def _wait_for(condition, seconds=90.0):
     while not condition():
         assert time.monotonic() < ends
         time.sleep(0.05)
+
+
+def test_lines_for_a_file_go_there_while_a_bar_is_on_the_terminal(tmp_path):
+    code = "from ibia.bench.commands import _progress\n"
+    code += "with _progress(2, 1) as (show, say):\n    say('a line')\n    show({'wall_seconds': 1.0})\n"
+    ours, theirs = pty.openpty()
+    out = tmp_path / "printed"
+    try:
+        with open(out, "wb") as stream:
+            subprocess.run([sys.executable, "-c", code], stdout=stream, stderr=theirs, check=True)
+        shown = os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert out.read_text() == "a line\n"
+    assert "1/2 runs" in shown
+    assert "a line" not in shown
 
 
 def test_the_time_left_is_estimated_from_what_was():

@@ -96,6 +96,7 @@ def test_a_bif_file_is_preferred_where_it_is_asked_for(data):
 def test_generated_sets_need_no_folder():
     sets = find_sets()
     assert "grid" in sets
+    assert "growing length" in sets["long"].about
     item = item_from(sets["grid"].items[0].plain())
     assert item == sets["grid"].items[0]
     assert item.digest() == item.digest()

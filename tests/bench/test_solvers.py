@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from bench_programs import answering, script
 from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
-from ibia.bench.solvers import SOLVERS, Allowance, NonsenseError, UnsuitedError, parse_solver
+from ibia.bench.solvers import SOLVERS, Allowance, CrashedError, NonsenseError, UnsuitedError, parse_solver
 from ibia.bench.solvers.libdai import factor_graph
 from ibia.bench.solvers.own import own_version
 from ibia.errors import InputError, UnavailableError
@@ -55,6 +57,41 @@ def test_a_label_gives_the_same_solver_again(text, label):
     assert parse_solver(label) == solver
 
 
+# A value of each option, as users write it.
+VALUES = {
+    "bound": "15.5",
+    "time": "0.1",
+    "memory": "1.5TiB",
+    "reduce": "demand",
+    "loss": "kl",
+    "update": "links",
+    "order": "breadth",
+    "sweeps": "7",
+    "threshold": "0.123456789012345",
+    "slices": "never",
+    "damping": "0.123456789012345",
+    "schedule": "flooding",
+    "tolerance": "1e-20",
+    "samples": "20_000",
+    "seed": "5",
+    "algorithm": "cte",
+    "ibound": "3",
+    "iterations": "4",
+    "method": "jtree",
+    "program": "/some/program",
+    "pr": "yes",
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [(name, entry.name) for name, kind in SOLVERS.items() for entry in fields(kind)]
+)
+def test_every_option_is_in_the_label(name, option):
+    solver = parse_solver(f"{name}:{option}={VALUES[option]}")
+    assert parse_solver(solver.label) == solver
+    assert getattr(parse_solver(solver.label), option) == getattr(solver, option) is not None
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -63,12 +100,29 @@ def test_a_label_gives_the_same_solver_again(text, label):
         ("ibia:bound=wide", "cannot have bound=wide"),
         ("ibia:memory=much", "expected a size like 8GB"),
         ("ibia:15", "no option '15'"),
+        ("ibia:bound=-3", "cannot have bound=-3.*from 1 to 40"),
+        ("paper:bound=nan", "cannot have bound=nan"),
+        ("ibia:loss=foo", "loss=foo: unknown loss 'foo'; expected one of kl"),
+        ("ibia:order=foo", "unknown order 'foo'"),
+        ("ibia:update=foo", "unknown update 'foo'"),
+        ("ibia:slices=foo", "expected one of auto"),
+        ("ibia:reduce=nan", "expected a number of bits"),
+        ("ibia:sweeps=0", "at least 1"),
+        ("ibia:threshold=-1", "at least 0"),
+        ("loopy:schedule=zz", "schedule=zz: expected one of flooding, residual"),
+        ("loopy:damping=7", "damping=7: expected at least 0 and less than 1"),
+        ("loopy:tolerance=inf", "at least 0"),
+        ("loopy:sweeps=1.5", "cannot have sweeps=1.5"),
+        ("merlin:algorithm=nope", "expected one of wmb, ijgp, cte"),
+        ("merlin:ibound=0", "at least 1"),
+        ("libdai:method=magic", "expected one of jtree, bp"),
+        ("pyagrum-gibbs:samples=0", "at least 1"),
+        ("uai:/some/program,pr=True", "cannot have pr=True"),
     ],
 )
 def test_wrong_options_are_sentences(text, words):
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=words):
         parse_solver(text)
-    assert words in str(raised.value)
 
 
 def test_every_solver_says_what_it_is():
@@ -84,7 +138,6 @@ def test_every_solver_says_what_it_is():
         ("libdai:program=no-such-program", "There is no program no-such-program"),
         ("uai:/no/such/program", "There is no program /no/such/program"),
         ("uai", "Which program"),
-        ("libdai:method=magic", "expected jtree or bp"),
     ],
 )
 def test_what_is_missing_is_said_before_anything_runs(text, words, monkeypatch):
@@ -144,8 +197,33 @@ def test_a_program_of_the_competitions(student, tmp_path):
     assert answer.figures["program_memory_bytes"] > 2**20
     assert parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance()).log10_z is None
     silent = parse_solver(f"uai:{script(tmp_path, 'silent')}")
-    with pytest.raises(InputError, match=r"silent has written no model\.uai\.MAR"):
+    with pytest.raises(InputError, match=r"silent has not written model\.uai\.MAR and ended with exit status 3\.$"):
         silent.solve(student, EVIDENCE, Allowance())
+
+
+def test_a_program_that_leaves_something_in_the_background_has_answered(student, tmp_path):
+    lingering = "import os, time\nif os.fork() == 0:\n    time.sleep(20)\n    os._exit(0)"
+    program = answering(tmp_path, "solver", student, EVIDENCE, before=lingering)
+    began = time.monotonic()
+    answer = parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance())
+    assert time.monotonic() - began < 15
+    check_exact(answer, student, EVIDENCE)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("import sys; print('no room', file=sys.stderr); sys.exit(7)", InputError, "with exit status 7: no room$"),
+        ("import os; os.kill(os.getpid(), 11)", CrashedError, r"was ended by the signal SIGSEGV\.$"),
+        ("import os, sys; print('oh', flush=True); os.kill(os.getpid(), 9)", CrashedError, "the signal SIGKILL: oh$"),
+    ],
+)
+@pytest.mark.parametrize("solver", ["uai", "merlin", "libdai"])
+def test_how_a_program_ended_is_said(student, tmp_path, solver, text, kind, words):
+    program = script(tmp_path, "bad", text)
+    with pytest.raises(InputError, match=words) as raised:
+        parse_solver(f"{solver}:program={program}").solve(student, EVIDENCE, Allowance())
+    assert type(raised.value) is kind
 
 
 def test_a_program_is_told_the_limits_as_in_the_competitions(student, tmp_path):
@@ -185,6 +263,9 @@ def test_libdai_by_a_program_that_prints_like_it(student, tmp_path):
     program = script(tmp_path, "testdai", text)
     answer = parse_solver(f"libdai:method=jtree,program={program}").solve(student, EVIDENCE, Allowance())
     check_exact(answer, student, EVIDENCE, accuracy=1e-3)
+    program = script(tmp_path, "testdai", "print('# ({x0}, (many, 0.5))')")
+    with pytest.raises(NonsenseError, match=r"libDAI's answer cannot be read: .*'many'"):
+        parse_solver(f"libdai:program={program}").solve(student, EVIDENCE, Allowance())
 
 
 def test_factor_graph_by_hand():

@@ -37,6 +37,28 @@ def test_half_a_line_is_ignored_and_taken_off(path):
     assert path.read_text() == '{"key": "a"}\n{"key": "b"}\n'
 
 
+@pytest.mark.parametrize("half", ["{", '{"key"', '{"key": "b', '{"key": "b", "val'])
+def test_a_file_is_as_it_was_until_a_row_is_added(path, half):
+    path.write_text('{"key": "a"}\n' + half)
+    with Store(path) as store:
+        assert list(store.rows) == ["a"]
+    assert path.read_text() == '{"key": "a"}\n' + half
+    with Store(path) as store:
+        store.append({"key": "c"})
+        store.append({"key": "d"})
+    assert path.read_text() == '{"key": "a"}\n{"key": "c"}\n{"key": "d"}\n'
+
+
+@pytest.mark.parametrize("text", ['{"results": [1]}', "family,name", '{"key": 5}', "[" * 100_000 + "\n"])
+def test_what_others_have_written_is_a_sentence_and_not_taken_off(path, text):
+    path.write_text(text)
+    with pytest.raises(InputError, match="line 1: not a row of results"):
+        Store(path)
+    with pytest.raises(InputError, match="line 1: not a row of results"):
+        read_results([path])
+    assert path.read_text() == text
+
+
 def test_a_whole_last_line_is_ended(path):
     path.write_text('{"key": "a"}\n{"key": "b"}')
     with Store(path) as store:

@@ -31,6 +31,7 @@ def row(item, column, status="answered", **figures):
         "family": item.family,
         "name": item.name,
         "solver": column.solver,
+        "version": "1",
         "limits": {"seconds": column.minutes * 60, "memory": MEMORY, "threads": 1},
         "status": status,
         "seconds": 1.0,
@@ -109,6 +110,31 @@ def test_small_models_averaged_and_what_is_missing_named():
     assert "Missing for ibia within 2 minutes: not run: c1" in text
     assert "NeurIPS 2023" in text
     assert "g3" not in text
+
+
+def test_rows_of_other_limits_are_not_taken_and_those_of_other_versions_are_named():
+    table = TABLES["arb"]
+    items = [model("CSP", "CSP_11"), model("CSP", "CSP_12"), model("CSP", "CSP_13")]
+    column = table.chosen()[-1]
+    rows = [row(item, column, hd_max=0.5) for item in items]
+    rows[1]["version"] = "older"
+    rows[2]["limits"] = {**rows[2]["limits"], "threads": 2}
+    text = table.markdown(items, [column], rows, {column.solver: "1"})
+    assert cells(text, "CSP_12")[-1] == "0.500 (1.0 s)"
+    assert cells(text, "CSP_13")[-1] == "missing"
+    assert "Not of the version 1 of ibia:bound=20 within 10 minutes: older: CSP_12" in text
+    # Not known: nothing to say.
+    assert "Not of the version" not in table.markdown(items, [column], rows, {column.solver: None})
+
+
+def test_models_of_one_name_in_two_families_are_told_apart():
+    table = TABLES["smallInst"]
+    one, other = model("Grids", "m"), model("CSP", "m")
+    column = table.chosen(2)[-1]
+    rows = [row(one, column, hd_avg=0.1, hd_max=0.2), row(other, column, hd_avg=0.3, hd_max=0.4)]
+    text = table.markdown([one, other], [column], rows)
+    assert cells(text, "Grids")[-1] == "0.100 / 0.200"
+    assert cells(text, "CSP")[-1] == "0.300 / 0.400"
 
 
 def test_networks_with_evidence_are_left_out_where_the_paper_has_none():
@@ -206,4 +232,18 @@ def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, ca
     code, printed = call("arb", "--data", str(data), "--no-run")
     assert [float(cell.partition(" ")[0]) for cell in cells(printed.out, "CSP_11")[-4:]] == [*map(float, errors)]
     assert "run" not in printed.err
+    assert "Not of the version" not in printed.out
+    # Another engine, and then another model: the rows are shown with a word about them, and not at all.
+    path = tmp_path / "out.jsonl"
+    path.write_text(path.read_text().replace('"version": "', '"version": "9'))
+    code, printed = call("arb", "--data", str(data), "--no-run")
+    assert [float(cell.partition(" ")[0]) for cell in cells(printed.out, "CSP_11")[-4:]] == [*map(float, errors)]
+    assert printed.out.count("Not of the version") == 4
+    (data / "Toys" / "CSP_11.evid").write_text("0\n")
+    code, printed = call("arb", "--data", str(data), "--no-run")
+    assert cells(printed.out, "CSP_11")[-4:] == ["missing"] * 4
+    for options in (["-j", "0"], ["--minutes", "0"], ["--minutes", "-1"], ["--minutes", "nan"]):
+        code, printed = call("arb", "--data", str(data), *options)
+        assert code == 1
+        assert "expected at least one job" in printed.err
 

@@ -8,6 +8,7 @@ is not lost. Run as ``python -m ibia.bench.apart TASK``. Knows nothing of what i
 from __future__ import annotations
 
 import argparse
+import atexit
 import importlib
 import json
 import os
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import IO, Any
 
-from ibia.bench.processes import end_tree, measure_tree
+from ibia.bench.processes import adopt_orphans, end_others, end_tree, measure_tree
 from ibia.errors import IbiaError
 from ibia.limits import size_in_words
 
@@ -306,9 +307,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ibia.bench.apart", description="Run one task of the bench.")
     parser.add_argument("task", help="module and function, as in exact.compare")
     parser.add_argument("--arguments", default="{}", metavar="JSON", help="of the function")
-    parser.add_argument("--guarded", action="store_true", help="end when the standard input is closed")
+    parser.add_argument(
+        "--guarded", action="store_true", help="end when the standard input is closed, and leave no process behind"
+    )
     options = parser.parse_args(arguments)
     if options.guarded:
+        adopt_orphans()
+        # What is registered first is done last, when everybody had the time to end what is theirs.
+        atexit.register(lambda: end_others(os.getpid()))
         threading.Thread(target=_end_with_input, daemon=True).start()
     module, function = options.task.rsplit(".", maxsplit=1)
     with _rows_only() as stream:
@@ -338,6 +344,7 @@ def _end_with_input() -> None:
     """Wait until whoever started this process is gone, and end it then with all that it has started."""
     while os.read(0, 1):
         pass
+    end_others(os.getpid())
     os.killpg(0, signal.SIGKILL)
 
 

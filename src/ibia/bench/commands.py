@@ -17,12 +17,12 @@ import typer
 
 from ibia.bench.apart import Limits, Row
 from ibia.bench.report import short, write_json
-from ibia.bench.run import ANSWERED, Plan, plan_runs, run_plan
+from ibia.bench.run import ANSWERED, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
-from ibia.bench.solvers import SOLVERS, parse_solver
+from ibia.bench.solvers import SOLVERS, Solver, parse_solver
 from ibia.bench.store import Store, read_results
-from ibia.bench.tables import MEMORY, TABLES
-from ibia.errors import IbiaError, InputError
+from ibia.bench.tables import TABLES
+from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
 from ibia.process import Ended
@@ -39,6 +39,8 @@ app = typer.Typer(
 )
 
 _BAD_USAGE = 2
+# In place of the number of known answers.
+_COMPUTED = "–"
 
 # What is compared, and within which limits, where the user does not say.
 _SOLVERS = ("ibia:bound=12", "ibia:bound=15", "paper:bound=12", "loopy")
@@ -73,11 +75,24 @@ def _list(data: DataOption = None) -> None:
     for name, entry in sets.items():
         # Answers to generated models are computed where they are narrow enough.
         generated = all(item.source == "generated" for item in entry.items)
-        known = "–" if generated else str(sum(1 for item in entry.items if item.has_reference))
+        known = _COMPUTED if generated else str(sum(1 for item in entry.items if item.has_reference))
         typer.echo(f"{name:<{width}}{len(entry.items):>7}{known:>9}  {entry.about}")
-    typer.echo(f"\n{'solver':<{width}}what it is")
+    typer.echo(f"{_COMPUTED}: computed when needed")
+    typer.echo(f"\n{'solver':<{width}}{'here':<9}what it is")
     for name, solver in SOLVERS.items():
-        typer.echo(f"{name:<{width}}{solver.about}")
+        typer.echo(f"{name:<{width}}{_is_here(solver):<9}{solver.about}")
+
+
+def _is_here(kind: type[Solver]) -> str:
+    """Return whether a solver can be run, by the question that is asked before anything runs."""
+    try:
+        kind().version()
+    except UnavailableError:
+        return "no"
+    except InputError:
+        # It has to be told which program it is.
+        return "depends"
+    return "yes"
 
 
 @app.command("run")
@@ -109,10 +124,10 @@ def _run(
     if threads < 1 or (jobs is not None and jobs < 1):
         raise InputError("expected at least one job and one thread")
     limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
-    chosen = [parse_solver(text) for text in dict.fromkeys(solvers or _SOLVERS)]
+    chosen = list({solver.label: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
-        plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
+        plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version)
         carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
 
 
@@ -145,22 +160,28 @@ def _table(
     sets = find_sets(data)
     if "all" not in sets:
         raise InputError(f"The paper's models are needed: expected --data or {DATA_VARIABLE}.")
+    if jobs < 1 or (minutes is not None and not minutes > 0.0):
+        raise InputError("expected at least one job, and a limit of more than 0 minutes")
     table = TABLES[name]
     items = [item for item in choose(sets, ["all"], only or []) if table.takes(item)]
     more = [parse_solver(text).label for text in solvers or []]
-    columns = table.chosen(minutes or math.inf, more)
+    columns = table.chosen(math.inf if minutes is None else minutes, more)
+    within: dict[Limits, list[Solver]] = {}
+    for column in columns:
+        within.setdefault(column.limits, []).append(parse_solver(column.solver))
+    rows: list[Row] = []
     if run:
         with Store(out) as store:
-            for limit in dict.fromkeys(column.minutes for column in columns):
-                chosen = [parse_solver(column.solver) for column in columns if column.minutes == limit]
-                limits = Limits(limit * 60.0, MEMORY)
-                plan = plan_runs(items, chosen, limits, store.rows, any_version=any_version)
-                carry_out(plan, store, jobs)
-            rows = list(store.rows.values())
+            for limits, chosen in within.items():
+                plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version)
+                rows += [*plan.done, *carry_out(plan, store, jobs)]
     else:
-        rows = read_results([out])
+        known = read_results([out])
+        for limits, chosen in within.items():
+            rows += known_rows(items, chosen, limits, known)
+    versions = {solver.label: version_here(solver) for chosen in within.values() for solver in chosen}
     with _as_written([out]):
-        typer.echo(table.markdown(items, columns, rows))
+        typer.echo(table.markdown(items, columns, rows, versions))
 
 
 @app.command("report")
@@ -175,7 +196,7 @@ def _report(
     worst: Annotated[int, typer.Option(metavar="N", help="How many of the worst answers of each solver to show.")] = 8,
 ) -> None:
     """Write one page of HTML with tables, figures, what has no answer, and the worst answers with their steps."""
-    from ibia.bench.page import make_page
+    from ibia.bench.page import extent, gaps, make_page
     from ibia.bench.pictures import write_pictures
     from ibia.bench.plots import all_figures
     from ibia.bench.summary import order_rows
@@ -184,7 +205,7 @@ def _report(
         ordered = order_rows(_read(results, solvers))
         page = make_page(ordered, title=title, worst=worst)
     write_text(out, page)
-    typer.echo(f"{out}: {len(ordered.runs)} runs of {len(ordered.methods)} methods on {len(ordered.instances)} models")
+    typer.echo(f"{out}: {'; '.join(filter(None, (extent(ordered), gaps(ordered))))}")
     if png is not None:
         for path in write_pictures(all_figures(ordered), png):
             typer.echo(path)
@@ -232,13 +253,13 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     return found
 
 
-def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> None:
-    """Do what is planned, and show how far it is."""
+def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> list[Row]:
+    """Do what is planned, show how far it is, and return the rows."""
     total = len(plan.todo) + len(plan.done)
     if plan.done:
         typer.echo(f"{len(plan.done)} of {total} runs are done already.", err=True)
     if not plan.todo:
-        return
+        return []
     if jobs * plan.limits.threads > usable_cores():
         typer.echo(
             f"{jobs} runs of {plan.limits.threads} threads share {usable_cores()} cores: the times will not mean much.",
@@ -262,7 +283,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> No
         if not quiet:
             say(RUN_HEADER)
         try:
-            run_plan(plan, store, at_once=jobs, report=report, announce=say)
+            return run_plan(plan, store, at_once=jobs, report=report, announce=say)
         except (KeyboardInterrupt, Ended):
             left = len(plan.todo) - counted["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
@@ -299,7 +320,9 @@ def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Ca
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (BarColumn(), TextColumn("{task.completed}/{task.total} runs"), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=Console(stderr=True)) as shown:
+    words = TextColumn("{task.description}")
+    # Lines for a file go there as they are.
+    with Progress(*columns, words, console=Console(stderr=True), redirect_stdout=False) as shown:
         task = shown.add_task("", total=total)
 
         def show(row: Row) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection
+import os
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ibia.errors import InputError
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ibia.model import Model
 
 __all__ = ["Instance", "find_instance", "find_instances", "load", "scan_folder"]
+
+Number = TypeVar("Number", int, float)
 
 _COLUMNS = {"family", "name", "reference", "source"}
 
@@ -64,6 +67,11 @@ class Instance:
     def from_uai2014(self) -> bool:
         """Whether it is one of the marginals problems of the UAI-2014 competition."""
         return self.source.startswith("uai2014 MAR")
+
+    @property
+    def has_model(self) -> bool:
+        """Whether the file of the model is there."""
+        return self._first(self.model_suffixes) is not None
 
     @property
     def has_marginals(self) -> bool:
@@ -138,41 +146,62 @@ def find_instances(
 
 def _read_index(data: Path, index: Path) -> list[Instance]:
     try:
-        with open(index, newline="", encoding="utf-8") as stream:
-            rows = list(csv.DictReader(stream))
+        # Some programs put a mark before the text.
+        with open(index, newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise InputError(f"{index} cannot be read ({error.strerror}); expected a folder with an index.csv.") from None
-    if not rows or not rows[0].keys() >= _COLUMNS:
+    except (UnicodeError, csv.Error) as error:
+        raise InputError(f"{index} is not an index of instances: {error}.") from None
+    if not rows or not rows[0][1].keys() >= _COLUMNS:
         raise InputError(f"{index} is not an index of instances: columns are missing.")
-    return [_instance(data, row) for row in rows]
+    return [_instance(data, row, f"{index}, line {line}") for line, row in rows]
 
 
 def scan_folder(data: Path, suffixes: tuple[str, ...]) -> list[Instance]:
     """Return an instance for each model file with one of these suffixes in a folder and the folders in it."""
     found: dict[tuple[Path, str], Instance] = {}
     for folder in [data, *sorted(path for path in data.iterdir() if path.is_dir())]:
+        # Of the folder where the user is, its own name.
+        family = os.path.basename(os.path.abspath(folder))
         for path in sorted(folder.iterdir()):
             name = path.name.removesuffix(".xz").removesuffix(".gz")
             suffix = next((suffix for suffix in suffixes if name.endswith(suffix)), None)
             if suffix is not None and path.is_file():
                 name = name.removesuffix(suffix)
-                instance = Instance(folder, folder.name, name, "none", str(folder))
+                instance = Instance(folder, family, name, "none", str(folder))
                 reference = "given" if instance.has_marginals else "none"
                 found.setdefault((folder, name), replace(instance, reference=reference))
     return list(found.values())
 
 
-def _instance(data: Path, row: dict[str, str]) -> Instance:
+def _instance(data: Path, row: Mapping[str, str | None], place: str) -> Instance:
+    """Return the instance of a line of an index, whose place an error names."""
+    cells = {name: cell for name, cell in row.items() if cell is not None}
+    if len(cells) < len(row):
+        raise InputError(f"{place}: expected {len(row)} cells, found {len(cells)}.")
+    width = _number(cells, "minfill_width", float, place)
     return Instance(
-        folder=data / row["family"],
-        family=row["family"],
-        name=row["name"],
-        reference=row["reference"],
-        source=row["source"],
-        width=float(row.get("minfill_width") or math.inf),
-        variables=int(row.get("n_vars") or 0),
-        observed=int(row["n_evidence"]) if row.get("n_evidence") else None,
+        folder=data / cells["family"],
+        family=cells["family"],
+        name=cells["name"],
+        reference=cells["reference"],
+        source=cells["source"],
+        width=math.inf if width is None else width,
+        variables=_number(cells, "n_vars", int, place) or 0,
+        observed=_number(cells, "n_evidence", int, place),
     )
+
+
+def _number(cells: Mapping[str, str], name: str, kind: Callable[[str], Number], place: str) -> Number | None:
+    """Return the number in a cell, None if it is empty or the index has no such column."""
+    text = cells.get(name)
+    try:
+        return kind(text) if text else None
+    except ValueError:
+        whole = "whole " if kind is int else ""
+        raise InputError(f"{place}: {name} is {text!r}; expected a {whole}number.") from None
 
 
 def find_instance(data: str | Path, family: str, name: str) -> Instance:

@@ -1,19 +1,30 @@
 """A process and all that it has started: how much memory they hold together, and how to end them.
 
 What the system says about its processes is read from ``/proc``; where there is none, only the group of the process can
-be ended and its memory is not known. Knows nothing of what the processes do.
+be ended and its memory is not known. A process whose parent has ended is found if the first of them adopts such
+orphans. Knows nothing of what the processes do.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import mmap
 import os
 import signal
 import subprocess
+import sys
+import time
 from dataclasses import dataclass
 
-__all__ = ["end_tree", "measure_tree"]
+__all__ = ["adopt_orphans", "end_others", "end_tree", "measure_tree"]
+
+# Of the system call `prctl`: whoever loses its parent below this process becomes its child.
+_ADOPT_ORPHANS = 36
+# Seconds between two looks at what is to end, and how often to look: some take a while to give their memory back.
+_ENDED_EVERY, _LOOKS = 0.01, 200
+# States of processes that are only waiting for somebody to ask how they ended.
+_ENDED = (b"Z", b"X")
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,13 @@ class _Process:
     number: int
     parent: int
     session: int
+    has_ended: bool
+
+
+def adopt_orphans() -> None:
+    """Have processes below this one that lose their parent become its children, where the system can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
 
 
 def measure_tree(root: int) -> int:
@@ -29,9 +47,9 @@ def measure_tree(root: int) -> int:
     Memory that processes share (files, most of all) is counted once: as much as the one that shares most of it has.
     """
     own, shared = 0, 0
-    for number in _tree(root):
+    for process in _tree(root):
         try:
-            with open(f"/proc/{number}/statm", "rb", buffering=0) as stream:
+            with open(f"/proc/{process.number}/statm", "rb", buffering=0) as stream:
                 pages = [int(word) for word in stream.read().split()[1:3]]
         except (OSError, ValueError):
             # It has ended meanwhile.
@@ -44,27 +62,38 @@ def measure_tree(root: int) -> int:
 
 def end_tree(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a session of its own, and all that it has started; return when it has ended."""
-    others = [number for number in _tree(process.pid) if number != process.pid]
+    if process.poll() is None:
+        # It is to start nothing more, but to adopt what those that are ended leave behind.
+        process.send_signal(signal.SIGSTOP)
+    end_others(process.pid)
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    # Those that have left its group, or have outlived it.
-    for number in others:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(number, signal.SIGKILL)
     if process.stdin is not None:
         process.stdin.close()
     process.wait()
 
 
-def _tree(root: int) -> list[int]:
-    """Return the numbers of a process, of its descendants and of all that belong to its session."""
+def end_others(root: int) -> None:
+    """End all that a process has started, those that have left its group included, but not the process itself."""
+    for _ in range(_LOOKS):
+        others = [process for process in _tree(root) if process.number != root]
+        for process in others:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.number, signal.SIGKILL)
+        if all(process.has_ended for process in others):
+            return
+        time.sleep(_ENDED_EVERY)
+
+
+def _tree(root: int) -> list[_Process]:
+    """Return a process, its descendants and all that belong to its session."""
     every = _processes()
     found = {process.number for process in every if process.number == root or process.session == root}
     while True:
         more = {process.number for process in every if process.parent in found} - found
         if not more:
-            return sorted(found)
+            return [process for process in every if process.number in found]
         found |= more
 
 
@@ -79,7 +108,7 @@ def _processes() -> list[_Process]:
             with open(f"/proc/{name}/stat", "rb", buffering=0) as stream:
                 # The name of the program, in brackets, may hold anything.
                 fields = stream.read().rpartition(b")")[2].split()
-            found.append(_Process(int(name), int(fields[1]), int(fields[3])))
+            found.append(_Process(int(name), int(fields[1]), int(fields[3]), fields[0] in _ENDED))
         except (OSError, ValueError, IndexError):
             # It has ended meanwhile.
             continue

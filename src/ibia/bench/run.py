@@ -1,7 +1,7 @@
 """Running solvers on sets of models: each run in a process of its own, its row in the results file as soon as it ends.
 
-A run is known by the contents of its model, the solver with its options and version, and the limits; one that the
-results file has is not repeated. Knows nothing of what solvers do.
+A run is known by the name and contents of its model, the solver with its options and version, and the limits; one that
+the results file has is not repeated. Knows nothing of what solvers do.
 """
 
 from __future__ import annotations
@@ -9,22 +9,37 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ibia.bench.apart import OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
+from ibia.bench.apart import CRASHED, OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import Reference
 from ibia.bench.sets import Item, item_from
-from ibia.bench.solvers import Allowance, Answer, NonsenseError, Solver, UnsuitedError, parse_solver
+from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
 from ibia.bench.store import Store
+from ibia.errors import InputError, UnavailableError
 
-__all__ = ["ANSWERED", "NONSENSE", "UNSUITED", "Plan", "Run", "make_reference", "plan_runs", "run_plan", "solve"]
+__all__ = [
+    "ANSWERED",
+    "NONSENSE",
+    "UNSUITED",
+    "Plan",
+    "Run",
+    "known_rows",
+    "make_reference",
+    "plan_runs",
+    "run_plan",
+    "solve",
+    "version_here",
+]
 
 # The status of a row; `apart` has those of runs that were stopped or failed.
 ANSWERED, NONSENSE, UNSUITED = "answered", "nonsense", "unsuited"
+# What a run is known by, its version aside.
+_KNOWN_BY = ("family", "name", "digest", "solver", "limits")
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,7 @@ def plan_runs(
     items: Sequence[Item],
     solvers: Sequence[Solver],
     limits: Limits,
-    known: dict[str, Row],
+    known: Iterable[Row],
     *,
     any_version: bool = False,
 ) -> Plan:
@@ -73,34 +88,67 @@ def plan_runs(
     Parameters
     ----------
     known
-        Rows there are, by key.
+        Rows there are.
     any_version
         Whether rows of other versions of a solver will do.
     """
-    versions = {solver.label: solver.version() for solver in solvers}
-    others = {_without_version(row): row for row in known.values()} if any_version else {}
-    todo, done = [], []
+    return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version)
+
+
+def known_rows(items: Sequence[Item], solvers: Sequence[Solver], limits: Limits, known: Iterable[Row]) -> list[Row]:
+    """Return the rows there are of solvers on items: those of the version that is here, else of any other."""
+    return list(_plan(items, [(solver, version_here(solver)) for solver in solvers], limits, known, True).done)
+
+
+def version_here(solver: Solver) -> str | None:
+    """Return the version of a solver, None if it is not installed: what it once answered can be shown all the same."""
+    try:
+        return solver.version()
+    except UnavailableError:
+        return None
+
+
+def _plan(
+    items: Sequence[Item],
+    solvers: Sequence[tuple[Solver, str | None]],
+    limits: Limits,
+    known: Iterable[Row],
+    any_version: bool,
+) -> Plan:
+    rows: dict[str, Row] = {}
+    others: dict[str, Row] = {}
+    for row in known:
+        # Not by the key it has: that of older rows was made otherwise.
+        rows[_key(row)] = others[_key({**row, "version": None})] = row
+    todo: dict[str, Run] = {}
+    done: dict[str, Row] = {}
     for item in items:
         digest = item.digest()
-        for solver in solvers:
-            run = _run(item, digest, solver, versions[solver.label], limits)
-            row = known.get(run.key) or others.get(_without_version(run.label))
-            if row is None:
-                todo.append(run)
+        for solver, version in solvers:
+            run = _run(item, digest, solver, version, limits)
+            found = rows.get(run.key)
+            if found is None and any_version:
+                found = others.get(_key({**run.label, "version": None}))
+            if found is None:
+                todo[run.key] = run
             else:
-                done.append(row)
-    return Plan(limits, tuple(todo), tuple(done))
+                done[run.key] = found
+    return Plan(limits, tuple(todo.values()), tuple(done.values()))
 
 
-def _without_version(row: Row) -> str:
-    return json.dumps([row["digest"], row["solver"], row["limits"]])
+def _key(row: Row) -> str:
+    """Return what tells a run from all others."""
+    missing = [name for name in (*_KNOWN_BY, "version") if name not in row]
+    if missing:
+        raise InputError(f"The row with the key {row['key']!r} is none of ibia bench run: it has no {missing[0]}.")
+    known_by = [row[name] for name in (*_KNOWN_BY, "version")]
+    return hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()[:32]
 
 
-def _run(item: Item, digest: str, solver: Solver, version: str, limits: Limits) -> Run:
-    allowed = {"seconds": limits.seconds, "memory": limits.memory, "threads": limits.threads}
-    key = hashlib.sha256(json.dumps([digest, solver.label, version, allowed]).encode()).hexdigest()[:32]
-    label = {
-        "key": key,
+def _run(item: Item, digest: str, solver: Solver, version: str | None, limits: Limits) -> Run:
+    label: Row = {
+        # Rows begin with it.
+        "key": "",
         "family": item.family,
         "name": item.name,
         "source": item.source,
@@ -108,9 +156,10 @@ def _run(item: Item, digest: str, solver: Solver, version: str, limits: Limits) 
         "digest": digest,
         "solver": solver.label,
         "version": version,
-        "limits": allowed,
+        "limits": {"seconds": limits.seconds, "memory": limits.memory, "threads": limits.threads},
     }
-    return Run(item, solver, key, label)
+    label["key"] = _key(label)
+    return Run(item, solver, label["key"], label)
 
 
 def run_plan(
@@ -120,8 +169,8 @@ def run_plan(
     at_once: int = 1,
     report: Callable[[Row], None] = lambda row: None,
     announce: Callable[[str], None] = lambda words: None,
-) -> None:
-    """Do what is to do, and append each row to the store as its run ends.
+) -> list[Row]:
+    """Do what is to do, append each row to the store as its run ends, and return the rows.
 
     Parameters
     ----------
@@ -139,11 +188,13 @@ def run_plan(
         jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
 
     def keep(row: Row) -> None:
+        # The solver may have changed since the plan was made; the row says which version has run.
+        row["key"] = _key(row)
         row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
         store.append(row)
         report(row)
 
-    run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+    return run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
 
 
 def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> None:
@@ -167,9 +218,11 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
     from ibia.control import Stopped
 
     chosen, allowance = parse_solver(solver), Allowance(**limits)
+    version = chosen.version()
     found = item_from(item)
     model, evidence = found.load()
     row: Row = {
+        "version": version,
         "variables": len(model.variables),
         "factors": len(model.factors),
         "observed": len(evidence),
@@ -188,6 +241,9 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
         return
     except NonsenseError as error:
         yield {**row, "status": NONSENSE, "error": str(error)}
+        return
+    except CrashedError as error:
+        yield {**row, "status": CRASHED, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,8 +23,14 @@ from ibia.model import Model
 __all__ = ["DATA_VARIABLE", "FileItem", "GeneratedItem", "Item", "ItemSet", "choose", "find_sets", "item_from"]
 
 DATA_VARIABLE = "IBIA_DATA"
+# So many of the models that are missing are named.
+_NAMED = 5
 
-_QUICK = "quick"
+# Sets that are not named after a family.
+_ABOUT = {
+    "quick": "generated models of all families, in a few minutes",
+    "long": "models of fixed width and growing length (grids, dynamic networks, chains of cliques)",
+}
 
 
 class Item(Protocol):
@@ -194,7 +201,7 @@ def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     if data is None and os.environ.get(DATA_VARIABLE):
         data = Path(os.environ[DATA_VARIABLE])
     found = [
-        ItemSet(name, _about_generated(name), tuple(_generated(member) for member in members))
+        ItemSet(name, _ABOUT.get(name, f"generated models: {name}"), tuple(_generated(member) for member in members))
         for name, members in SETS.items()
     ]
     if data is not None:
@@ -206,16 +213,12 @@ def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     return sets
 
 
-def _about_generated(name: str) -> str:
-    return "generated models of all families, in a few minutes" if name == _QUICK else f"generated models: {name}"
-
-
 def _generated(member: Any) -> GeneratedItem:
     return GeneratedItem(member.family, member.name, member.parameters)
 
 
 def _folder_sets(data: Path) -> list[ItemSet]:
-    instances = find_instances(data)
+    instances = _those_here(data, find_instances(data))
 
     def taken(name: str, about: str, wanted: Callable[[Instance], bool]) -> ItemSet:
         return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)))
@@ -233,6 +236,15 @@ def _folder_sets(data: Path) -> list[ItemSet]:
             for family in families
         ),
     ]
+
+
+def _those_here(data: Path, instances: Sequence[Instance]) -> list[Instance]:
+    """Return the instances whose model is there, and say which the index names that are not."""
+    missing = [f"{instance.family}/{instance.name}" for instance in instances if not instance.has_model]
+    if missing:
+        names = ", ".join(missing[:_NAMED]) + (" and others" if len(missing) > _NAMED else "")
+        print(f"{data} lacks {len(missing)} models of its index, which are left out: {names}.", file=sys.stderr)
+    return [instance for instance in instances if instance.has_model]
 
 
 def _as_network(instance: Instance) -> Instance:

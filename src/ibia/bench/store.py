@@ -22,11 +22,15 @@ from ibia.formats.text import read_data
 
 __all__ = ["Row", "Store", "read_results"]
 
+# What every row begins with.
+_BEGINNING = b'{"key": "'
+
 
 class Store:
     """A results file, open for appending; nobody else may write to it meanwhile.
 
-    A line that a killed bench has left half-written is taken off.
+    A line that a killed bench has left half-written is taken off when the first row is added; before that the file is
+    as it was.
 
     Attributes
     ----------
@@ -52,24 +56,24 @@ class Store:
             raise InputError(f"{path} is being written by another bench.") from None
         try:
             self._stream.seek(0)
-            data = self._stream.read()
-            self.rows = {row["key"]: row for row in _parse(path, data)}
-            self._complete(data)
+            self._found = self._stream.read()
+            self.rows = {row["key"]: row for row in _parse(path, self._found)}
         except BaseException:
             self._stream.close()
             raise
 
-    def _complete(self, data: bytes) -> None:
-        """End the last line, or take it off if it is only half a row."""
-        if data and not data.endswith(b"\n"):
-            start = data.rfind(b"\n") + 1
-            if _is_row(data[start:]):
-                self._write(b"\n")
-            else:
-                self._stream.truncate(start)
+    def _complete(self) -> None:
+        """End the last line of what was found, or take it off if it is only half a row."""
+        found, self._found = self._found, b""
+        start = found.rfind(b"\n") + 1
+        if _read(found[start:]) is not None:
+            self._write(b"\n")
+        elif found[start:]:
+            self._stream.truncate(start)
 
     def append(self, row: Row) -> None:
         """Add a row; when this returns it is on disk."""
+        self._complete()
         self._write(json.dumps(_plain(row), allow_nan=False).encode() + b"\n")
         self.rows[row["key"]] = row
 
@@ -111,19 +115,26 @@ def _parse(path: Path, data: bytes) -> list[Row]:
     lines = data.split(b"\n")
     rows = []
     for number, line in enumerate(lines, start=1):
-        if _is_row(line):
-            rows.append(json.loads(line))
-        elif line.strip() and number < len(lines):
+        row = _read(line)
+        if row is not None:
+            rows.append(row)
+        elif line.strip() and not (number == len(lines) and _is_half(line)):
             raise InputError(f"{path}, line {number}: not a row of results (an object of JSON with a key).")
     return rows
 
 
-def _is_row(line: bytes) -> bool:
+def _read(line: bytes) -> Row | None:
+    """Return the row that a line holds, if it holds one."""
     try:
         row = json.loads(line)
-    except ValueError:
-        return False
-    return isinstance(row, dict) and isinstance(row.get("key"), str)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) and isinstance(row.get("key"), str) else None
+
+
+def _is_half(line: bytes) -> bool:
+    """Tell whether a line can be the beginning of a row: what others have written is not ours to take off."""
+    return line.startswith(_BEGINNING) or _BEGINNING.startswith(line)
 
 
 def _plain(value: Any) -> Any:

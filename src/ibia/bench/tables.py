@@ -15,6 +15,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ibia.bench.apart import Limits
 from ibia.bench.report import mean
 from ibia.bench.run import ANSWERED
 from ibia.bench.sets import FileItem, Item
@@ -42,17 +43,18 @@ class Column:
     solver: str
     minutes: float
 
+    @property
+    def limits(self) -> Limits:
+        """What its runs may use."""
+        return Limits(self.minutes * _MINUTE, MEMORY)
+
     def has(self, row: Row) -> bool:
         """Tell whether a row is one of this column's."""
-        limits = row["limits"]
-        return bool(
-            row["solver"] == self.solver
-            and limits["seconds"] == self.minutes * _MINUTE
-            and limits["memory"] == MEMORY
-        )
+        return bool(row["solver"] == self.solver and row["limits"] == vars(self.limits))
 
 
-Rows = Mapping[str, Row]
+# By family and name of the model.
+Rows = Mapping[tuple[str, str], Row]
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Table:
     columns
         Ours.
     lines
-        Makes the lines of the table: of the models, the columns, and the answers of each column by the model's name.
+        Makes the lines of the table: of the models, the columns, and the answers of each column by model.
     """
 
     name: str
@@ -88,19 +90,35 @@ class Table:
         columns = [*self.columns, *(Column(solver, limit) for limit in limits for solver in more)]
         return [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
 
-    def markdown(self, items: Iterable[Item], columns: Sequence[Column], rows: Iterable[Row]) -> str:
-        """Return the table, what is missing in it, and where the published figures are from."""
+    def markdown(
+        self,
+        items: Iterable[Item],
+        columns: Sequence[Column],
+        rows: Iterable[Row],
+        versions: Mapping[str, str | None] | None = None,
+    ) -> str:
+        """Return the table, what is missing in it or of another version, and where the published figures are from.
+
+        Parameters
+        ----------
+        rows
+            One of a model and a column, at most.
+        versions
+            Those of the solvers that are here, by label; None of one that is not.
+        """
         members = [item for item in items if self.takes(item)]
-        names = {(item.family, item.name) for item in members}
-        answers: dict[Column, dict[str, Row]] = {column: {} for column in columns}
+        known = {_place(item) for item in members}
+        answers: dict[Column, dict[tuple[str, str], Row]] = {column: {} for column in columns}
         for row in rows:
+            place = (row["family"], row["name"])
             for column in columns:
-                if (row["family"], row["name"]) in names and column.has(row):
-                    answers[column][row["name"]] = row
+                if place in known and column.has(row):
+                    answers[column][place] = row
         about = published()["tables"][self.name]
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
-        lines += ["", *_missing(members, columns, answers), f"Published: {published()['source']} ({about['label']})"]
+        lines += ["", *_missing(members, columns, answers), *_outdated(columns, answers, versions or {})]
+        lines.append(f"Published: {published()['source']} ({about['label']})")
         return "\n".join(lines)
 
 
@@ -119,7 +137,7 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
         found = answers[column]
         ended: dict[str, list[str]] = {}
         for item in items:
-            status = _outcome(found[item.name]) if item.name in found else "not run"
+            status = _outcome(found[_place(item)]) if _place(item) in found else "not run"
             if status != ANSWERED:
                 ended.setdefault(status, []).append(item.name)
         if ended:
@@ -128,9 +146,30 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
     return lines
 
 
+def _outdated(
+    columns: Sequence[Column], answers: Mapping[Column, Rows], versions: Mapping[str, str | None]
+) -> list[str]:
+    """Return a line for each column with rows of another version than the one that is here."""
+    lines = []
+    for column in columns:
+        here = versions.get(column.solver)
+        others: dict[str, list[str]] = {}
+        for row in answers[column].values():
+            if here is not None and row["version"] != here:
+                others.setdefault(row["version"], []).append(row["name"])
+        if others:
+            words = "; ".join(f"{version}: {', '.join(names)}" for version, names in others.items())
+            lines += [f"Not of the version {here} of {column.solver} within {column.minutes:g} minutes: {words}", ""]
+    return lines
+
+
 def _answered(items: Sequence[Item], found: Rows) -> list[Row]:
-    rows = [found[item.name] for item in items if item.name in found]
+    rows = [found[_place(item)] for item in items if _place(item) in found]
     return [row for row in rows if _outcome(row) == ANSWERED]
+
+
+def _place(item: Item) -> tuple[str, str]:
+    return item.family, item.name
 
 
 def _outcome(row: Row) -> str:
@@ -246,7 +285,7 @@ def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
         cells += [str(known["solved_percent"][str(minutes)]) for minutes in known_minutes]
         for column, minutes in ours:
             found = answers[column]
-            run = sum(1 for item in members if item.name in found)
+            run = sum(1 for item in members if _place(item) in found)
             solved = sum(1 for row in _answered(members, found) if row["seconds"] <= minutes * _MINUTE * 1.05)
             cells.append(_counted(f"{100 * solved / run:.0f}" if run else "–", run, len(members)))
         lines.append(_line(cells))
@@ -265,7 +304,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             seconds = known["seconds"].get(method)
             cells.append(_number(known["hd_max"][method]) + ("" if seconds is None else f" ({seconds:g} s)"))
         for column in columns:
-            row = answers[column].get(name)
+            row = next((row for (_, known_name), row in answers[column].items() if known_name == name), None)
             if row is None or _outcome(row) != ANSWERED:
                 cells.append("missing" if row is None else _outcome(row))
             else:

@@ -5,7 +5,7 @@ To add one, write a module with a subclass of `Solver` and put it in `SOLVERS`.
 
 from __future__ import annotations
 
-from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, UnsuitedError
+from ibia.bench.solvers.interface import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError
 from ibia.bench.solvers.libdai import LibDai
 from ibia.bench.solvers.loopy import Loopy
 from ibia.bench.solvers.merlin import Merlin
@@ -15,7 +15,16 @@ from ibia.bench.solvers.pyagrum import PyagrumExact, PyagrumGibbs, PyagrumLoopy
 from ibia.bench.solvers.uai import UaiProgram
 from ibia.errors import InputError
 
-__all__ = ["SOLVERS", "Allowance", "Answer", "NonsenseError", "Solver", "UnsuitedError", "parse_solver"]
+__all__ = [
+    "SOLVERS",
+    "Allowance",
+    "Answer",
+    "CrashedError",
+    "NonsenseError",
+    "Solver",
+    "UnsuitedError",
+    "parse_solver",
+]
 
 SOLVERS: dict[str, type[Solver]] = {
     solver.name: solver

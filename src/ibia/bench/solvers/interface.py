@@ -6,16 +6,29 @@ in a process of its own and knows nothing of the other solvers, the sets or the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from numpy.typing import ArrayLike
 
 from ibia.errors import InputError
 from ibia.model import Model
 
-__all__ = ["Allowance", "Answer", "NonsenseError", "Solver", "UnsuitedError", "option"]
+__all__ = [
+    "Allowance",
+    "Answer",
+    "CrashedError",
+    "NonsenseError",
+    "Solver",
+    "UnsuitedError",
+    "at_least",
+    "one_of",
+    "option",
+]
+
+Number = TypeVar("Number", int, float)
 
 
 class UnsuitedError(InputError):
@@ -24,6 +37,10 @@ class UnsuitedError(InputError):
 
 class NonsenseError(InputError):
     """What a solver has answered cannot be read."""
+
+
+class CrashedError(InputError):
+    """The program of a solver has ended by a signal, without a word of its own."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +88,34 @@ def option(default: Any, parse: Callable[[str], Any], help: str = "") -> Any:
     default
         Its value where it is not given.
     parse
-        Makes its value of a text; raises ValueError if it cannot.
+        Makes its value of a text; raises ValueError, or InputError with what was expected, if it cannot.
     help
         What it is.
     """
     return field(default=default, metadata={"parse": parse, "help": help})
+
+
+def one_of(names: Collection[str]) -> Callable[[str], str]:
+    """Return what reads an option that is one of some names."""
+
+    def parse(text: str) -> str:
+        if text not in names:
+            raise InputError(f"expected one of {', '.join(names)}")
+        return text
+
+    return parse
+
+
+def at_least(least: Number) -> Callable[[str], Number]:
+    """Return what reads an option that is a finite number, whole if the least is."""
+
+    def parse(text: str) -> Number:
+        value = type(least)(text)
+        if not least <= value < math.inf:
+            raise InputError(f"expected a number of at least {least:g}")
+        return value
+
+    return parse
 
 
 @dataclass(frozen=True)
@@ -155,4 +195,10 @@ class Solver:
 
 
 def _text(value: Any) -> str:
-    return f"{value:.12g}" if isinstance(value, float) else str(value)
+    """Return a value as its option reads it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        short = f"{value:.12g}"
+        return short if float(short) == value else repr(value)
+    return str(value)

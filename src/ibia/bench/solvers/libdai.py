@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, one_of, option
 from ibia.bench.solvers.program import find_program, new_folder, run_program, version_of
-from ibia.errors import InputError
 from ibia.model import Model
 
 __all__ = ["LibDai", "factor_graph"]
@@ -34,13 +33,11 @@ class LibDai(Solver):
     name: ClassVar[str] = "libdai"
     about: ClassVar[str] = "libDAI, if its program testdai is on the PATH: method=bp or jtree"
 
-    method: str = option("bp", str, "bp or jtree")
+    method: str = option("bp", one_of(_METHODS), "bp or jtree")
     program: str = option("testdai", str, "path of the program")
 
     def version(self) -> str:
         """Return what tells one build from another."""
-        if self.method not in _METHODS:
-            raise InputError(f"libDAI is asked for the method {self.method!r}; expected {' or '.join(_METHODS)}.")
         return version_of(self.program)
 
     def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
@@ -52,9 +49,7 @@ class LibDai(Solver):
 
         def answer() -> Answer:
             finished = run_program(command, folder)
-            found: dict[int, NDArray[np.float64]] = {}
-            for number, values in _MARGINAL.findall(finished.output):
-                found[int(number)] = np.array([float(value) for value in values.split(",")])
+            found = _read(finished.output)
             for variable, state in evidence.items():
                 found[variable] = np.eye(model.cardinalities[variable])[state]
             return Answer(
@@ -65,6 +60,17 @@ class LibDai(Solver):
             )
 
         return answer
+
+
+def _read(output: str) -> dict[int, NDArray[np.float64]]:
+    """Return the marginals by variable."""
+    try:
+        return {
+            int(number): np.array([float(value) for value in values.split(",")])
+            for number, values in _MARGINAL.findall(output)
+        }
+    except ValueError as error:
+        raise NonsenseError(f"libDAI's answer cannot be read: {error}.") from None
 
 
 def factor_graph(model: Model, evidence: Mapping[int, int]) -> str:

@@ -8,14 +8,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, Solver, at_least, one_of, option
 from ibia.bench.solvers.own import own_version
+from ibia.errors import InputError
 from ibia.model import Model
 
 __all__ = ["Loopy"]
 
 # Of the time it may take, so much is kept back for what comes after the last sweep.
 _KEPT_BACK = 0.05
+
+
+def _damping(text: str) -> float:
+    value = float(text)
+    if not 0.0 <= value < 1.0:
+        raise InputError("expected at least 0 and less than 1")
+    return value
+
+
+def _schedule(text: str) -> str:
+    from ibia.loopy import SCHEDULES
+
+    return one_of(SCHEDULES)(text)
 
 
 @dataclass(frozen=True)
@@ -25,10 +39,10 @@ class Loopy(Solver):
     name: ClassVar[str] = "loopy"
     about: ClassVar[str] = "loopy belief propagation of this package"
 
-    damping: float = option(0.5, float, "share of the old message")
-    schedule: str = option("residual", str, "residual or flooding")
-    tolerance: float = option(1e-6, float, "largest change of a message that ends it")
-    sweeps: int = option(1000, int, "at most so many")
+    damping: float = option(0.5, _damping, "share of the old message")
+    schedule: str = option("residual", _schedule, "residual or flooding")
+    tolerance: float = option(1e-6, at_least(0.0), "largest change of a message that ends it")
+    sweeps: int = option(1000, at_least(1), "at most so many")
 
     def version(self) -> str:
         """Return the version of the package."""

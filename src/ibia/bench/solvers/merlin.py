@@ -11,9 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, at_least, one_of, option
 from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, run_program, version_of, write_problem
-from ibia.errors import InputError
 from ibia.model import Model
 
 __all__ = ["Merlin"]
@@ -26,9 +25,9 @@ class Merlin(Solver):
     name: ClassVar[str] = "merlin"
     about: ClassVar[str] = "Merlin, if its program is on the PATH: algorithm=wmb, ijgp or cte"
 
-    algorithm: str = option("wmb", str, "wmb, ijgp or cte")
-    ibound: int = option(10, int, "variables in a mini-bucket")
-    iterations: int = option(10, int, "at most so many")
+    algorithm: str = option("wmb", one_of(("wmb", "ijgp", "cte")), "wmb, ijgp or cte")
+    ibound: int = option(10, at_least(1), "variables in a mini-bucket")
+    iterations: int = option(10, at_least(1), "at most so many")
     program: str = option("merlin", str, "path of the program")
 
     def version(self) -> str:
@@ -47,7 +46,7 @@ class Merlin(Solver):
             # Versions differ in the suffix they add.
             written = sorted(path for path in folder.iterdir() if path.name.startswith("answer"))
             if not written:
-                raise InputError("Merlin has written no answer.")
+                raise finished.failure("an answer")
             marginals, log_z = _read(written[0].read_text(errors="replace"))
             for variable, state in evidence.items():
                 marginals[variable] = np.eye(model.cardinalities[variable])[state]

@@ -65,6 +65,27 @@ def own_version() -> str:
     return f"{ibia.__version__}+{digest.hexdigest()[:8]}"
 
 
+def _choice(name: str, read: Callable[[str], Any] = str) -> Callable[[str], Any]:
+    """Return what reads one of the choices of `ibia.infer`, and has the engine itself check it."""
+
+    def parse(text: str) -> Any:
+        from ibia.answer import Choices
+
+        value = read(text)
+        Choices(**{name: value}).validate(None)
+        return value
+
+    return parse
+
+
+def _bound(text: str) -> float:
+    from ibia.answer import Choices
+
+    bound = float(text)
+    Choices(reduce="demand").validate(bound)
+    return bound
+
+
 def _reduction(text: str) -> float | str:
     return text if text == "demand" else float(text)
 
@@ -76,16 +97,16 @@ class Ibia(Solver):
     name: ClassVar[str] = "ibia"
     about: ClassVar[str] = "this package; without bound, time and memory within the limits of the run"
 
-    bound: float | None = option(None, float, "largest clique in bits")
+    bound: float | None = option(None, _bound, "largest clique in bits")
     time: float | None = option(None, parse_time, "seconds")
     memory: float | None = option(None, parse_size, "size like 8GB")
-    reduce: float | str | None = option(None, _reduction, "bits, or demand")
-    loss: str | None = option(None, str, "kl or mi")
-    update: str | None = option(None, str, "sweeps or links")
-    order: str | None = option(None, str, "of the factors")
-    sweeps: int | None = option(None, int, "at most so many")
-    threshold: float | None = option(None, float, "smallest change that uses a link")
-    slices: str | None = option(None, str, "auto, never or always")
+    reduce: float | str | None = option(None, _choice("reduce", _reduction), "bits, or demand")
+    loss: str | None = option(None, _choice("loss"), "kl or mi")
+    update: str | None = option(None, _choice("update"), "sweeps or links")
+    order: str | None = option(None, _choice("order"), "of the factors")
+    sweeps: int | None = option(None, _choice("sweeps", int), "at most so many")
+    threshold: float | None = option(None, _choice("threshold", float), "smallest change that uses a link")
+    slices: str | None = option(None, _choice("slices"), "auto, never or always")
 
     def version(self) -> str:
         """Return the version of the package."""
@@ -158,10 +179,10 @@ class Paper(Ibia):
     about: ClassVar[str] = "this package in the paper's setting: links, mutual information, reduce 5"
 
     # The one of its fields whose default stands in the label, because everybody asks for it.
-    bound: float | None = option(None, float, "largest clique in bits (20)")
-    reduce: float | str | None = option(5.0, _reduction, "bits, or demand")
-    loss: str | None = option("mi", str, "kl or mi")
-    update: str | None = option("links", str, "sweeps or links")
+    bound: float | None = option(None, _bound, "largest clique in bits (20)")
+    reduce: float | str | None = option(5.0, _choice("reduce", _reduction), "bits, or demand")
+    loss: str | None = option("mi", _choice("loss"), "kl or mi")
+    update: str | None = option("links", _choice("update"), "sweeps or links")
 
     def __post_init__(self) -> None:
         if self.bound is None:

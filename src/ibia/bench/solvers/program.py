@@ -6,6 +6,7 @@ import atexit
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import ibia
+from ibia.bench.solvers.interface import CrashedError
 from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
 from ibia.model import Model
@@ -30,7 +33,11 @@ class Finished:
 
     Attributes
     ----------
-    output
+    program
+        Its name.
+    code
+        Its exit status; if a signal has ended it, the number of that below zero.
+    output, complaints
         What it printed.
     seconds
         The time it took.
@@ -38,9 +45,33 @@ class Finished:
         Most bytes of memory it held.
     """
 
+    program: str
+    code: int
     output: str
+    complaints: str
     seconds: float
     memory: int
+
+    def failure(self, missing: str | None = None) -> InputError:
+        """Return the error that says how it ended, and its last words.
+
+        Parameters
+        ----------
+        missing
+            What it should have written and has not.
+        """
+        said = (self.complaints.strip() or self.output.strip()).splitlines()
+        ended = f"ended with exit status {self.code}" if self.code >= 0 else f"was ended by {_signal_name(-self.code)}"
+        start = self.program if missing is None else f"{self.program} has not written {missing} and"
+        kind = InputError if self.code >= 0 else CrashedError
+        return kind(f"{start} {ended}{f': {said[-1]}' if said else '.'}")
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"the signal {signal.Signals(number).name}"
+    except ValueError:
+        return f"the signal {number}"
 
 
 def find_program(name: str) -> str:
@@ -85,22 +116,29 @@ def run_program(
         Whether its exit code counts for nothing: what it has written does.
     """
     began = time.perf_counter()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            env={**os.environ, **(environment or {})},
-            check=False,
-        )
-    except OSError as error:
-        raise InputError(f"{command[0]} cannot be run: {error.strerror}.") from None
-    seconds = time.perf_counter() - began
-    if done.returncode != 0 and not may_fail:
-        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-        raise InputError(f"{Path(command[0]).name} ended with exit status {done.returncode}: {' '.join(said[-1:])}")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Finished(done.stdout, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
+    # Not to pipes: something that it leaves running in the background may hold these open.
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=complaints,
+                env={**os.environ, **(environment or {})},
+                check=False,
+            )
+        except OSError as error:
+            raise InputError(f"{command[0]} cannot be run: {error.strerror}.") from None
+        seconds = time.perf_counter() - began
+        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        name = Path(command[0]).name
+        finished = Finished(name, done.returncode, _text(output), _text(complaints), seconds, memory)
+    if finished.code != 0 and not may_fail:
+        raise finished.failure()
+    return finished
+
+
+def _text(stream: IO[bytes]) -> str:
+    stream.seek(0)
+    return stream.read().decode(errors="replace")

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ibia.bench.pyagrum_peer import Peer, import_pyagrum
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, UnsuitedError, option
+from ibia.bench.solvers.interface import Allowance, Answer, Solver, UnsuitedError, at_least, option
 from ibia.model import Model
 
 __all__ = ["PyagrumExact", "PyagrumGibbs", "PyagrumLoopy"]
@@ -82,8 +82,8 @@ class PyagrumLoopy(_Approximate):
     about: ClassVar[str] = "pyAgrum's loopy belief propagation; Bayesian networks only"
     engine: ClassVar[str] = "LoopyBeliefPropagation"
 
-    tolerance: float = option(1e-6, float, "change that ends it")
-    sweeps: int = option(1000, int, "at most so many")
+    tolerance: float = option(1e-6, at_least(0.0), "change that ends it")
+    sweeps: int = option(1000, at_least(1), "at most so many")
 
     def _set_up(self, allowance: Allowance, engine: Any) -> None:
         super()._set_up(allowance, engine)
@@ -99,9 +99,9 @@ class PyagrumGibbs(_Approximate):
     about: ClassVar[str] = "pyAgrum's Gibbs sampling; Bayesian networks only"
     engine: ClassVar[str] = "GibbsSampling"
 
-    samples: int = option(10_000_000, int, "at most so many")
-    tolerance: float = option(1e-6, float, "change that ends it")
-    seed: int = option(1, int, "of the random numbers")
+    samples: int = option(10_000_000, at_least(1), "at most so many")
+    tolerance: float = option(1e-6, at_least(0.0), "change that ends it")
+    seed: int = option(1, at_least(0), "of the random numbers")
 
     def _set_up(self, allowance: Allowance, engine: Any) -> None:
         super()._set_up(allowance, engine)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
@@ -66,7 +65,7 @@ class UaiProgram(Solver):
         def run(task: str) -> Finished:
             ended = run_program([program, MODEL, EVIDENCE, QUERY, task], folder, environment, may_fail=True)
             if not (folder / f"{MODEL}.{task}").exists():
-                raise InputError(f"{Path(program).name} has written no {MODEL}.{task}.")
+                raise ended.failure(f"{MODEL}.{task}")
             return ended
 
         def answer() -> Answer:
