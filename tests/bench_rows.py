@@ -41,5 +41,5 @@ def approximate(name="m1", solver="ibia:bound=12", family="Grids", *, typical=0.
     """Return the row of an answer of ibia that is not exact."""
     said = {"error_estimate": typical, "error_upper": upper, "hd_max": true}
     signs = {"first_inconsistency": 0.01, "second_inconsistency": 0.01, "inconsistency": 0.0, "loss_nats": 0.1}
-    signs |= {"local_loss_nats": 0.1, "unchecked_loss_nats": 0.0, "spread": 0.01, "alternatives": 4}
+    signs |= {"worst_loss_nats": 0.1, "unchecked_loss_nats": 0.0, "spread": 0.01, "alternatives": 4}
     return row(name, solver, family, exact=False, **{**said, **signs, **figures})

@@ -153,7 +153,7 @@ class Prepared:
             exact=False,
             bound=0.0,
             loss=0.0,
-            local_loss=0.0,
+            worst_loss=0.0,
             unchecked_loss=0.0,
             inconsistency=0.0,
             first_inconsistency=0.0,
@@ -191,8 +191,8 @@ class Prepared:
         first, second = (max((found[place] for found in early), default=0.0) for place in (0, -1))
         spread = max((outcome.spread for outcome in solved), default=0.0)
         compared = all(outcome.exact or outcome.tried > 1 for outcome in solved)
-        local_loss = max((outcome.posterior.local_loss for outcome in solved), default=0.0)
-        signs = Signs(local_loss, first, second, spread if compared else None, remaining, unchecked, total_loss)
+        worst_loss = max((outcome.posterior.worst_loss for outcome in solved), default=0.0)
+        signs = Signs(worst_loss, first, second, spread if compared else None, remaining, unchecked, total_loss)
         return Result(
             model=model,
             evidence=self.evidence,
@@ -201,7 +201,7 @@ class Prepared:
             exact=exact,
             bound=bound,
             loss=total_loss,
-            local_loss=local_loss,
+            worst_loss=worst_loss,
             unchecked_loss=unchecked,
             inconsistency=remaining,
             first_inconsistency=first,

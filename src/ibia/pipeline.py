@@ -29,6 +29,8 @@ __all__ = ["infer"]
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
+
+
 def infer(
     model: Model,
     evidence: Mapping[str, str | int] | Mapping[int, str | int] | Mapping[str | int, str | int] | None = None,

@@ -111,8 +111,9 @@ class Result:
         Bits that the largest clique was allowed.
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
-    local_loss
-        The part of it that was lost by removals of the ten variables that lost most. It hardly grows with the model.
+    worst_loss
+        The part of it that was lost by removals of the ten variables that lost most, where sweeps lead back (of the
+        component where that is most). With the size of the model it grows far more slowly.
     unchecked_loss
         The part of it that was lost in steps that no backward sweep leads back to.
     inconsistency, first_inconsistency, second_inconsistency
@@ -148,7 +149,7 @@ class Result:
     exact: bool
     bound: float
     loss: float
-    local_loss: float
+    worst_loss: float
     unchecked_loss: float
     inconsistency: float
     first_inconsistency: float
@@ -214,7 +215,7 @@ class Result:
             "steps": self.sequence_length,
             "slices": self.slices,
             "loss_nats": self.loss,
-            "local_loss_nats": self.local_loss,
+            "worst_loss_nats": self.worst_loss,
             "unchecked_loss_nats": self.unchecked_loss,
             "inconsistency": self.inconsistency,
             "first_inconsistency": self.first_inconsistency,

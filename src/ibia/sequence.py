@@ -60,7 +60,8 @@ class Settings:
     restarts
         Further triangulations with random ties when a batch of factors does not fit at first.
     effort
-        A step is complete when looking for factors that fit has cost so many times what its tables cost.
+        A step is complete when looking for factors that fit has cost so many times what its tables cost (in large
+        forests when what is found is not worth more).
     hurry
         Whether to have fewer steps where there are very many cliques.
     far_apart

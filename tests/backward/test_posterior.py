@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from ibia import Factor, Model, Variable, examples
 from ibia.backward.posterior import most_lost
 from ibia.bench.generate import find_generated
 from ibia.pipeline import infer
@@ -24,6 +25,28 @@ def test_longer_models_lose_more_and_not_more_around_a_variable() -> None:
         for length in (30, 300)
     )
     assert long.loss > 5.0 * short.loss
-    assert long.local_loss < 3.0 * short.local_loss
-    assert long.local_loss < 0.2 * long.loss
+    assert long.worst_loss < 3.0 * short.worst_loss
+    assert long.worst_loss < 0.2 * long.loss
     assert long.error.typical < 3.0 * short.error.typical
+
+
+def test_components_do_not_add_up() -> None:
+    """Two models side by side have losses that add up, and marginals that are off as in the worse of them."""
+    first, second = examples.grid(7, 7, coupling=1.5, seed=1), examples.grid(7, 7, coupling=1.5, seed=2)
+    count = len(first.variables)
+    moved = [Factor(tuple(count + place for place in factor.scope), factor.values) for factor in second.factors]
+    both = Model([Variable(f"X{number}", 2) for number in range(2 * count)], [*first.factors, *moved])
+    options = {"bound": 4, "order": "elimination", "slices": "never", "threads": 1}
+    one, other, together = (infer(model, **options) for model in (first, second, both))
+    assert together.loss == pytest.approx(one.loss + other.loss)
+    assert together.worst_loss == pytest.approx(max(one.worst_loss, other.worst_loss))
+
+
+def test_losses_that_no_sweep_leads_back_to_are_told_apart() -> None:
+    """Without evidence all of a Bayesian network is barren, however its factors are added one after the other."""
+    model, _ = find_generated("dynamic-6-8-7-2-3-1").make()
+    for update in ("sweeps", "links"):
+        result = infer(model, bound=8, order="topological", update=update, threads=1)
+        assert result.loss > 0.0
+        assert result.unchecked_loss == pytest.approx(result.loss)
+        assert result.worst_loss == 0.0

@@ -71,7 +71,7 @@ def made(constants, count=40, noise=0.0):
         logarithm = constants.offset + constants.inconsistency * np.log10(inconsistency)
         logarithm += constants.loss * np.log10(loss) + constants.spread * np.log10(spread)
         true = 10.0 ** (logarithm + random.uniform(-noise, noise))
-        signs = {"second_inconsistency": inconsistency, "local_loss_nats": loss, "spread": spread}
+        signs = {"second_inconsistency": inconsistency, "worst_loss_nats": loss, "spread": spread}
         rows.append(approximate(f"m{number}", true=true, **signs))
     return rows
 
@@ -103,7 +103,7 @@ def test_constants_in_force_say_what_the_gauge_says():
     for entry in rows:
         entry |= {"unchecked_loss_nats": 0.3}
         signs = Signs(
-            loss=entry["local_loss_nats"],
+            loss=entry["worst_loss_nats"],
             first=entry["first_inconsistency"],
             second=entry["second_inconsistency"],
             spread=entry["spread"],
@@ -118,7 +118,7 @@ def test_constants_in_force_say_what_the_gauge_says():
 
 
 def test_what_remains_after_the_last_sweep_counts():
-    rows = [approximate(true=0.5, inconsistency=0.2, second_inconsistency=1e-6, local_loss_nats=1e-6)]
+    rows = [approximate(true=0.5, inconsistency=0.2, second_inconsistency=1e-6, worst_loss_nats=1e-6)]
     assert judge(CONSTANTS, rows).within == 1
     assert judge(CONSTANTS, [{**rows[0], "inconsistency": 0.0}]).within == 0
 
@@ -147,7 +147,7 @@ def test_everything_about_the_gauge_is_reported():
     json.dumps(report, allow_nan=False)
     text = "\n".join(calibration_lines(report))
     assert "CSP" in text
-    assert "in force" in text
+    assert "as stated" in text
     assert "one order" not in text
     alone = "\n".join(calibration_lines(report_gauge([*rows, single])))
     assert "one order" in alone

@@ -318,6 +318,10 @@ def test_portfolio_summary_counts_the_best():
     assert cells["automatic"][-1] == cells["breadth, 1"][-1] == "1"
     assert float(cells["breadth, 1"][3]) == pytest.approx(math.sqrt(0.02), rel=0.01)
     assert cells["best in hindsight"][1] == "1.00e-01"
+    # Slices are exact, whatever the order: they do not keep the others from being the best.
+    rows += [row("d", "auto", 0.0, exact=True), row("d", "breadth", 0.2)]
+    counted = {line.rsplit(maxsplit=6)[0]: line.split()[-1] for line in portfolio.summary_lines(rows)[2:]}
+    assert counted == {"automatic": "2", "breadth, 1": "2", "best in hindsight": "3"}
 
 
 def test_a_missing_simplification_is_a_sentence(monkeypatch):

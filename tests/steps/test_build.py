@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from brute_force import BUILDERS
 from ibia.control import Control, Stopped
 from ibia.forest.checks import check_forest
+from ibia.steps import build
 from ibia.steps.build import Growth, _Budget, grow
 from ibia.tables import Space
 
@@ -123,6 +125,22 @@ def test_in_large_forests_looking_goes_on_while_it_is_worth_it() -> None:
     # ... and when there are no more, it ends.
     large.spent += 200.0 * 0.25 + 49 * 40.0
     assert not budget.allows(59)
+
+
+def test_what_waits_behind_factors_that_do_not_fit_is_found_in_large_forests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of six variables, which do not fit, use up what a step may spend; a hundred pairs after them fit."""
+    scopes = [*combinations(range(6), 2), *((first, first + 1) for first in range(6, 206, 2))]
+    remaining = list(enumerate(scopes))
+    monkeypatch.setattr(build, "_LEAST", 16)
+    added = []
+    for fewest in (10**6, 1):
+        monkeypatch.setattr(build, "_LARGE_FOREST", fewest)
+        growth = Growth(Space((2,) * 206))
+        deferred = grow(growth, remaining, 3.0, restarts=1, effort=6.0, batch=4)
+        check_growth(growth, 3.0)
+        assert deferred == sorted(deferred), "the order is kept"
+        added.append(len(remaining) - len(deferred))
+    assert added == [9, 109]
 
 
 def test_what_did_not_fit_is_not_triangulated_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,7 +79,7 @@ def update_by_links(
     result = Posterior(
         log_z=math.fsum(step.log_z for step in steps),
         unchecked_loss=math.fsum(step.loss for step in steps[informed:]),
-        local_loss=most_lost(steps[:informed]),
+        worst_loss=most_lost(steps[:informed]),
     )
     following = steps[-1].forest
     result.read(following.beliefs, problem.space.control)

@@ -51,7 +51,7 @@ class Posterior:
         The same after each sweep; the first one is the best single sign of the error.
     unchecked_loss
         Nats lost in steps from which no sweep leads back, so that no inconsistency shows them.
-    local_loss
+    worst_loss
         Nats lost by the variables that lost most (see `most_lost`), where sweeps lead back.
     disagreement
         Variable → largest such difference in a clique that holds it.
@@ -62,7 +62,7 @@ class Posterior:
     inconsistency: float = 0.0
     inconsistencies: list[float] = field(default_factory=list)
     unchecked_loss: float = 0.0
-    local_loss: float = 0.0
+    worst_loss: float = 0.0
     disagreement: dict[int, float] = field(default_factory=dict)
 
     def read(self, beliefs: dict[int, Table], control: Control) -> None:
@@ -106,7 +106,7 @@ class Posterior:
 def most_lost(steps: list[Step]) -> float:
     """Return the nats lost by removals of a few variables, those that lost most.
 
-    The whole loss grows with the number of variables; this, as the error of a marginal, hardly does.
+    The whole loss grows with the number of variables; this, as the error of the worst marginal, far more slowly.
     """
     lost: dict[int, float] = {}
     for step in steps:

@@ -25,6 +25,8 @@ __all__ = ["Sweeper"]
 
 # Steps that agree to this need no further sweep.
 _AGREEMENT = 1e-7
+# In a step without loss, what differs by more than this was projected back wrongly.
+_WRONG = 0.01
 # Nor do those that agree so much better than after the first sweep: what is left of the error is the loss.
 _ENOUGH = 0.03
 # When the inconsistency fails to halve, the next messages move only this part of the way.
@@ -110,11 +112,11 @@ class Sweeper:
         return math.fsum(step.loss for step in self.steps[self._informed :])
 
     @cached_property
-    def _local_loss(self) -> float:
+    def _worst_loss(self) -> float:
         return most_lost(self.steps[: self._informed])
 
     def _sweep_backward(self) -> Posterior:
-        result = Posterior(unchecked_loss=self._unchecked_loss, local_loss=self._local_loss)
+        result = Posterior(unchecked_loss=self._unchecked_loss, worst_loss=self._worst_loss)
         last = len(self.steps) - 1
         log_z = [self.steps[last].log_z]
         posterior = self._tables_of(last).forest.beliefs
@@ -169,13 +171,16 @@ class Sweeper:
         tilted, log_mass, doubted = self._tilt_or_doubt(core.forest, self.backward[number])
         if doubted:
             result.note_difference((), 1.0)
-        for clique, found in messages.for_each(difference, self.problem.space).items():
+        differences = messages.for_each(difference, self.problem.space)
+        for clique, found in differences.items():
             result.note_difference(messages.scopes[clique], found)
         beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
-        # What a step without loss hands on is exact: its mass differs from one only as far as projecting back is wrong.
-        return core.restore(beliefs, set(step.forest.scopes)), log_mass if reduction.lossy else 0.0
+        if not reduction.lossy and max(differences.values(), default=0.0) > _WRONG:
+            # Almost nothing was lost on the way there, and projecting back went wrong: so did the mass.
+            log_mass = 0.0
+        return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
     def _tilt(
         self, core: Forest, backward: dict[int, Table], far_apart: bool = False

@@ -74,7 +74,7 @@ _KEPT = (
     "exact",
     "steps",
     "loss_nats",
-    "local_loss_nats",
+    "worst_loss_nats",
     "unchecked_loss_nats",
     "first_inconsistency",
     "second_inconsistency",

@@ -41,10 +41,10 @@ _FITTED_SHARE = 0.94
 # Four constants and a quantile are not fitted to fewer answers.
 _FEWEST = 10
 # What of an answer its error might be read off.
-_SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "local_loss_nats", "spread")
+_SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "worst_loss_nats", "spread")
 # What `Signs` is made of.
 _JUDGED_SIGNS = (
-    "local_loss_nats",
+    "worst_loss_nats",
     "first_inconsistency",
     "second_inconsistency",
     "spread",
@@ -53,7 +53,7 @@ _JUDGED_SIGNS = (
     "loss_nats",
 )
 # Those that the typical error is fitted to, in the order of their weights.
-_FITTED_SIGNS = ("second_inconsistency", "local_loss_nats", "spread")
+_FITTED_SIGNS = ("second_inconsistency", "worst_loss_nats", "spread")
 
 
 @dataclass(frozen=True)
@@ -221,15 +221,17 @@ def report_gauge(rows: Sequence[Row]) -> dict[str, Any]:
         EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
         "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
         "in_force": [
-            {"name": name, "constants": constants._asdict(), **_plain(calibrate([entry for _, entry in entries]))}
-            for name, constants, entries in (
-                ("in force", CONSTANTS, [(row, entry) for row, entry in judged if row.get("alternatives", 0) > 1]),
-                ("  one order", ALONE, [(row, entry) for row, entry in judged if row.get("alternatives", 0) <= 1]),
-            )
+            {"name": "as stated", "constants": CONSTANTS._asdict(), **_plain(_stated(judged, several=True))},
+            {"name": "  one order", "constants": ALONE._asdict(), **_plain(_stated(judged, several=False))},
         ],
         "fitted_to_all": None if everything is None else everything._asdict(),
         "halves": cross_validate(rows),
     }
+
+
+def _stated(judged: Sequence[tuple[Row, Estimate]], *, several: bool) -> Calibration:
+    """Judge what answers with several alternatives, or with one, have stated."""
+    return calibrate([entry for row, entry in judged if (row.get("alternatives", 0) > 1) == several])
 
 
 def _by(judged: Sequence[tuple[Row, Estimate]], key: str) -> dict[str, Calibration]:
@@ -267,8 +269,8 @@ def calibration_lines(report: dict[str, Any]) -> list[str]:
     lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
     lines += [
         "",
-        "log10 typical = offset + a · log10 second_inconsistency + b · log10 local_loss_nats + c · log10 spread",
-        "log10 upper = log10 typical + margin, and at least 0.3 · spread (docs/gauge.md has all there is to it)",
+        "log10 typical = offset + a · log10 second_inconsistency + b · log10 worst_loss_nats + c · log10 spread",
+        f"log10 upper = log10 typical + margin, and at least {spread_limit(1.0):g} · spread (more is in docs/gauge.md)",
         "",
         f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}",
     ]

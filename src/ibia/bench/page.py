@@ -383,10 +383,10 @@ def _facts(row: Row) -> str:
     difference = row.get("delta_log10_z")
     if difference is not None:
         facts.append(f"log10 Z off by {'−' if difference < 0.0 else '+'}{_error(abs(difference))}")
-    is_apart = (row.get("local_loss_nats") or 0.0) < (row.get("loss_nats") or 0.0)
+    is_apart = (row.get("worst_loss_nats") or 0.0) < (row.get("loss_nats") or 0.0)
     for key, name, is_told in (
         ("loss_nats", "loss in nats", True),
-        ("local_loss_nats", "of it around where most was lost", is_apart),
+        ("worst_loss_nats", "of it by the ten variables that lost most", is_apart),
         ("first_inconsistency", "inconsistency after the first sweep", True),
         ("second_inconsistency", "after the second", True),
         ("inconsistency", "after the last", True),

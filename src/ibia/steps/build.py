@@ -445,8 +445,8 @@ def grow(
     Parameters
     ----------
     effort
-        Stop looking when attempts that failed have cost so many times what the tables of the forest will cost, in
-        large forests somewhat later (see `_Budget`).
+        Stop looking when attempts that failed have cost so many times what the tables of the forest will cost; in
+        large forests not before what is found is not worth it any more (see `_Budget`).
     children
         For topological order: the variables each factor is the conditional distribution of. Where a factor is deferred,
         so are all that hold such a variable, or they would come before their parents'.

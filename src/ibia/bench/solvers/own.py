@@ -34,7 +34,7 @@ _KEPT = (
     "bound_reason",
     "max_clique_bits",
     "loss_nats",
-    "local_loss_nats",
+    "worst_loss_nats",
     "unchecked_loss_nats",
     "first_inconsistency",
     "second_inconsistency",
