@@ -25,8 +25,8 @@ __all__ = ["Sweeper"]
 
 # Steps that agree to this need no further sweep.
 _AGREEMENT = 1e-7
-# In a step without loss, what differs by more than this was projected back wrongly.
-_WRONG = 0.01
+# Steps that differ by more than this tell nothing of each other's mass.
+_CONTRARY = 0.9
 # Nor do those that agree so much better than after the first sweep: what is left of the error is the loss.
 _ENOUGH = 0.03
 # When the inconsistency fails to halve, the next messages move only this part of the way.
@@ -70,6 +70,8 @@ class Sweeper:
         self.backward = [{} for _ in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
         self.whole = self.steps[-1].whole
+        # What the steps say before anything has come from behind.
+        self._forward_log_z = math.fsum(step.log_z for step in self.steps)
 
     def run(self, sweeps: int) -> Posterior:
         """Sweep until steps agree, agree no better, marginals stay, or there were `sweeps` of them; return the best."""
@@ -134,9 +136,9 @@ class Sweeper:
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
         self.steps[0].release()
+        result.log_z = self._forward_log_z if result.inconsistency > _CONTRARY else math.fsum(log_z)
         if not self.whole:
             result.doubt_numbers(self.problem, self.steps)
-        result.log_z = math.fsum(log_z)
         return result
 
     def _tables_of(self, number: int) -> Step:
@@ -171,15 +173,11 @@ class Sweeper:
         tilted, log_mass, doubted = self._tilt_or_doubt(core.forest, self.backward[number])
         if doubted:
             result.note_difference((), 1.0)
-        differences = messages.for_each(difference, self.problem.space)
-        for clique, found in differences.items():
+        for clique, found in messages.for_each(difference, self.problem.space).items():
             result.note_difference(messages.scopes[clique], found)
         beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
-        if not reduction.lossy and max(differences.values(), default=0.0) > _WRONG:
-            # Almost nothing was lost on the way there, and projecting back went wrong: so did the mass.
-            log_mass = 0.0
         return core.restore(beliefs, set(step.forest.scopes)), log_mass
 
     def _tilt(

@@ -136,9 +136,10 @@ class LocalReducer:
         loss = 0.0 if removal.exact else self.rule.loss(removal, self.scopes, self.sepsets)
         if not removal.exact:
             self.removed += 1
-        if loss > LOSSLESS:
+        # A loss that is no number must not pass for none.
+        if not loss <= LOSSLESS:
             self.lossy.update(removal.cliques)
-        if loss > 0.0:
+        if not loss <= 0.0:
             self.loss += loss
             self.losses[removal.variable] = self.losses.get(removal.variable, 0.0) + loss
         for clique in removal.cliques:
