@@ -267,7 +267,7 @@ def test_without_any_limit_an_answer_takes_about_ten_seconds(machine):
     result = made.search(None, None)
     assert 2.0 < made.now - 100.0 <= 11.0
     assert len(result.attempts) == 2
-    assert "ten are usual" in result.bound_reason
+    assert "were left of the usual ten" in result.bound_reason
 
 
 def test_the_answer_with_the_smallest_error_is_kept(machine):
@@ -449,6 +449,43 @@ def test_slices_that_are_too_slow_at_first_are_followed_by_an_approximation(mach
         (4.0, False, "too slow"),
         (4.0, True, "answered"),
     ]
+
+
+def outcomes_of(result: Result) -> list[tuple[float, bool, str]]:
+    return [(attempt.bound, attempt.quick, attempt.outcome) for attempt in result.attempts]
+
+
+def test_without_limits_slices_that_are_too_slow_are_followed_by_a_usual_answer(machine) -> None:
+    # The whole does not fit the memory; slices should take eight seconds.
+    pretended = machine(width=17.0, first=0.0005, bytes_per_entry=1.0, sliced=4.0, slow_slices=25.0)
+    began = pretended.now
+    result = pretended.search(None, None, memory_limit=2.0**15)
+    first, *others = outcomes_of(result)
+    assert first == (15.0, False, "too slow")
+    assert {outcome for _, _, outcome in others} == {"answered"}
+    assert others[-1][0] == result.bound == 15.0
+    # The time that was spent in vain is not counted.
+    assert pretended.now - began <= 25.0 + 10.0
+
+
+def test_without_limits_an_exact_answer_that_is_too_slow_is_followed_by_a_usual_one(machine) -> None:
+    # Predictions are twenty times too low: eight seconds instead of 164.
+    pretended = machine(width=17.0, first=0.02, off=20.0)
+    began = pretended.now
+    result = pretended.search(None, None)
+    first, *others = outcomes_of(result)
+    assert first == (17.0, False, "too slow")
+    assert result.attempts[0].seconds == pytest.approx(30.0)
+    assert others
+    assert {outcome for _, _, outcome in others} == {"answered"}
+    assert not result.exact
+    assert pretended.now - began < 60.0
+
+
+def test_an_exact_answer_at_a_bound_takes_as_long_as_it_takes(machine) -> None:
+    result = machine(width=17.0, first=0.02, off=20.0).search(17.0, None)
+    assert outcomes_of(result) == [(17.0, False, "answered")]
+    assert result.exact
 
 
 def test_alternatives_join_those_of_their_own_bound(monkeypatch: pytest.MonkeyPatch) -> None:

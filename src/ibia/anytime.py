@@ -25,6 +25,9 @@ __all__ = ["Goal", "Search"]
 # Without any limit an answer should take about this long, and this part of the free memory.
 USUAL_SECONDS = 10.0
 _USUAL_PART = 0.5
+# An exact answer that was to take that long is given up where it takes so many times as long: numbers so far apart that
+# logarithms are needed, which predictions know nothing of.
+_UNUSUAL = 3.0
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
@@ -49,7 +52,7 @@ _AMPLE = 2.0
 _HIGHEST_BOUND = 40.0
 _HIGHEST = "there is no higher bound to try"
 # How an attempt ended, where more depends on it than words.
-_OUT_OF_MEMORY = "out of memory"
+_OUT_OF_MEMORY, _TOO_SLOW = "out of memory", "too slow"
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ class Search:
         # The lowest bounds at which an approximation, and an exact run, needed more memory than there is.
         self._ran_out = {False: math.inf, True: math.inf}
         self._reason = ""
+        # From when on the usual time counts, where there is no limit.
+        self._usual_from = goal.started
 
     def run(self) -> Result:
         """Return the best answer; raises `Stopped` if there is none."""
@@ -149,7 +154,7 @@ class Search:
         while (following := self._next()) is not None:
             if not self._try(following):
                 return
-            if goal.time_limit is None and self._attempts[-1].outcome != _OUT_OF_MEMORY:
+            if goal.time_limit is None and self._attempts[-1].outcome not in (_OUT_OF_MEMORY, _TOO_SLOW):
                 return
         while goal.time_limit is not None and (following := self._further()) is not None:
             if not self._try(following):
@@ -170,13 +175,15 @@ class Search:
             shorter = [other for other in shorter if other.seconds <= predicted.seconds / _SHORTER]
             going_on = self._try(predicted, _PATIENCE * self._left() if shorter else math.inf)
             outcome = self._attempts[-1].outcome
-            if outcome not in (_OUT_OF_MEMORY, "too slow"):
+            if outcome not in (_OUT_OF_MEMORY, _TOO_SLOW):
                 return going_on
             if outcome == _OUT_OF_MEMORY:
                 shorter = self._quick_below(predicted.bound)
-            elif not shorter and not predicted.quick:
-                # Slices would have taken too long.
-                shorter = [self._predictor.predict(predicted.bound, quick=True, slices="never")]
+            elif not shorter and predicted.exact:
+                # An approximation instead: as high as the slices were, where there is nothing below.
+                within = self._predictor.predict(predicted.bound, quick=True, slices="never")
+                shorter = self._quick_below(predicted.bound) + ([] if within.exact else [within])
+                shorter = [self._soon(shorter)] if shorter else []
             if not shorter:
                 return False
             predicted = shorter[-1]
@@ -209,6 +216,9 @@ class Search:
         deadline = self._control.deadline
         result: Result | None = None
         outcome = "stopped"
+        unlimited = self._goal.time_limit is None and self._goal.bound is None
+        if unlimited and predicted.exact:
+            patience = min(patience, _UNUSUAL * USUAL_SECONDS)
         try:
             self._control.check()
             self._control.deadline = min(deadline, began + patience)
@@ -222,12 +232,12 @@ class Search:
             outcome = _OUT_OF_MEMORY
             self._ran_out[predicted.exact] = min(predicted.bound, self._ran_out[predicted.exact])
         except TooSlow:
-            outcome, self._too_slow = "too slow", True
+            outcome, self._too_slow = _TOO_SLOW, True
         except Stopped:
             self._control.deadline = deadline
             if self._control.stopping or self._control.late:
                 raise
-            outcome = "too slow"
+            outcome, self._too_slow = _TOO_SLOW, self._too_slow or (unlimited and predicted.exact)
         except (RangeError, ZeroProbabilityError) as error:
             # An approximation may have ruled out what is possible, or numbers vanished: other bounds may do.
             # Loopy propagation does not notice what is impossible.
@@ -254,9 +264,12 @@ class Search:
             )
         if outcome == _OUT_OF_MEMORY:
             recover()
+        if outcome == _TOO_SLOW and unlimited:
+            # Nobody is waiting for the end of a limit: what comes instead has its usual time.
+            self._usual_from = time.monotonic()
         if result is None:
             # Other steps may do.
-            return outcome in ("out of range", "too slow", _OUT_OF_MEMORY)
+            return outcome in ("out of range", _TOO_SLOW, _OUT_OF_MEMORY)
         if not predicted.alternatives:
             self._predictor.learn(predicted, seconds)
         return not result.exact
@@ -277,8 +290,9 @@ class Search:
 
     def _left(self) -> float:
         """Return the seconds that are left."""
-        limit = USUAL_SECONDS if self._goal.time_limit is None else self._goal.time_limit
-        return self._goal.started + limit - time.monotonic()
+        if self._goal.time_limit is None:
+            return self._usual_from + USUAL_SECONDS - time.monotonic()
+        return self._goal.started + self._goal.time_limit - time.monotonic()
 
     def _within_memory(self, bound: float) -> Prediction:
         """Return the prediction for the bound, or for the highest one below it that fits the memory."""
@@ -302,16 +316,21 @@ class Search:
     def _first(self) -> Prediction:
         """Return what to try first: the exact answer if that is quick, else the highest bound that is."""
         left = max(self._left(), 0.0)
-        ladder = self._ladder()
-        budget = min(_FIRST_PART * left, _FIRST_SECONDS)
-        # Nothing is lost when an exact answer takes longer than predicted, unless the time is limited.
-        most = left if self._goal.time_limit is None else budget
+        # Little is lost when an exact answer takes longer than predicted, unless the time is limited.
+        most = left if self._goal.time_limit is None else self._first_seconds()
         exact = self._exact(most, most)
         if exact is not None:
             return exact
-        quick = [self._predictor.predict(bound, quick=True) for bound in ladder]
+        return self._soon([self._predictor.predict(bound, quick=True) for bound in self._ladder()])
+
+    def _first_seconds(self) -> float:
+        """Return how long a first answer may take."""
+        return min(_FIRST_PART * max(self._left(), 0.0), _FIRST_SECONDS)
+
+    def _soon(self, quick: list[Prediction]) -> Prediction:
+        """Return the last of some quick answers that is soon there, or the one that is there first."""
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
-        affordable = [prediction for prediction in quick if prediction.seconds <= budget]
+        affordable = [prediction for prediction in quick if prediction.seconds <= self._first_seconds()]
         return affordable[-1] if affordable else min(quick, key=lambda prediction: prediction.seconds)
 
     def _exact(self, most: float, in_slices: float) -> Prediction | None:
@@ -322,6 +341,8 @@ class Search:
         most, in_slices
             Seconds that it may take as a whole, and in slices.
         """
+        if self._too_slow and self._goal.time_limit is None:
+            return None
         # Slices take about as long as the whole; to find them takes time too.
         whole = self._predictor.predict(self._predictor.exact_bound)
         if whole.seconds > _WORTH_SLICING * in_slices:
@@ -373,7 +394,7 @@ class Search:
 
     def _last(self) -> Attempt:
         """Return the last attempt, apart from those that would have taken too long, or too much memory."""
-        return [attempt for attempt in self._attempts if attempt.outcome not in ("too slow", _OUT_OF_MEMORY)][-1]
+        return [attempt for attempt in self._attempts if attempt.outcome not in (_TOO_SLOW, _OUT_OF_MEMORY)][-1]
 
     def _further(self) -> Prediction | None:
         """Return the same bound with more alternatives, if there are more and there is time for them."""
@@ -410,8 +431,9 @@ class Search:
                 f"{prediction.bound:g} bits would need about {size_in_words(prediction.bytes)} of memory, "
                 f"and {size_in_words(self._memory)} may be used"
             )
-        limited = self._goal.time_limit is not None
-        time_left = f"{seconds_in_words(max(left, 0.0))} were left" if limited else "ten are usual"
+        time_left = f"{seconds_in_words(max(left, 0.0))} were left"
+        if self._goal.time_limit is None:
+            time_left += " of the usual ten"
         return f"{prediction.bound:g} bits would take about {seconds_in_words(prediction.seconds)}, and {time_left}"
 
     def _reason_in_words(self) -> str:
@@ -433,7 +455,7 @@ class Search:
             lost = isinstance(self._out_of_range, ZeroProbabilityError)
             what = "nothing was possible any more" if lost else "numbers vanished that are not zero"
             reason = f"with {last.bound:g} bits {what}"
-        elif last.outcome == "too slow":
+        elif last.outcome == _TOO_SLOW:
             reason = f"an exact run in slices of {last.bound:g} bits would have taken too long"
         elif last.outcome == "stopped":
             reason = f"the run with {last.bound:g} bits was stopped"
