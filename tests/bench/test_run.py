@@ -17,6 +17,7 @@ from functools import partial
 import pytest
 
 from bench_programs import answering, daemon, script
+from bench_rows import row as bench_row
 from ibia import cli, examples
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line
@@ -24,6 +25,7 @@ from ibia.bench.run import known_rows, plan_runs, run_plan, solve
 from ibia.bench.sets import FileItem, choose, find_sets
 from ibia.bench.solvers import parse_solver
 from ibia.bench.store import Store, read_results
+from ibia.formats import write_evidence
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def row_of(data, name, solver, **limits):
     allowed = {"seconds": None, "memory": None, "threads": 1, **limits}
     *before, last = solve(item.plain(), solver, allowed)
     assert RESTART_CLOCK in before[0]
-    assert "status" not in before[-1]
+    assert "status" not in before[0]
     return last
 
 
@@ -192,6 +194,41 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
     assert len(path.read_text().splitlines()) == 6
     code, printed, _ = bench(*arguments)
     assert (code, printed) == (0, "")
+
+
+def test_what_is_wrong_with_a_model_is_said_once_and_no_method_is_blamed(bench, data, tmp_path, capsys):
+    write_evidence(data / "Toys" / "open.evid", {3: 7})
+    solvers = ["--solver", "ibia:bound=5", "--solver", "ibia:bound=6"]
+    code, printed, _ = bench("--set", "Toys", "--only", "open", "--only", "right", *solvers)
+    assert code == 0
+    rows = read_results([tmp_path / "out.jsonl"])
+    assert sorted((row["name"], row["status"]) for row in rows) == [
+        *[("open", "unusable")] * 2,
+        *[("right", "answered")] * 2,
+    ]
+    assert printed.count("Toys/open cannot be used and is left out: ") == 1
+    assert len(printed.splitlines()) == 4
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "report", str(tmp_path / "out.jsonl"), "-o", str(tmp_path / "report.html")])
+    captured = capsys.readouterr()
+    assert ended.value.code == 0
+    assert captured.err.count("Toys/open cannot be used and is left out: ") == 1
+    assert "1 of 1" in (tmp_path / "report.html").read_text()
+    assert "unusable" not in (tmp_path / "report.html").read_text()
+
+
+def test_results_of_unusable_models_alone_are_a_sentence(tmp_path, capsys):
+    made = bench_row(status="unusable")
+    (tmp_path / "out.jsonl").write_text(json.dumps(made) + "\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "report", str(tmp_path / "out.jsonl"), "-o", str(tmp_path / "report.html")])
+    assert ended.value.code == 1
+    assert "there is nothing to show" in capsys.readouterr().err
+
+
+def test_names_of_any_length_do_not_run_into_each_other():
+    name = "grid:rows=15,columns=15,coupling=2,field=0.1,seed=3"
+    assert f"{name} ibia:bound=8 " in run_line(bench_row(name, "ibia:bound=8"))
 
 
 def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):

@@ -17,7 +17,7 @@ import typer
 
 from ibia.bench.apart import Limits, Row
 from ibia.bench.report import short, write_json
-from ibia.bench.run import ANSWERED, Plan, known_rows, plan_runs, run_plan, version_here
+from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
 from ibia.bench.store import Store, read_results
@@ -244,13 +244,25 @@ def _as_written(paths: list[Path]) -> Iterator[None]:
 
 
 def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
-    """Return the rows of results files; only those of some solvers, if any are named."""
+    """Return the rows of results files; only those of some solvers, if any are named.
+
+    Models that cannot be used say nothing about solvers: they are left out, and named.
+    """
     rows = read_results(paths)
     found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
         raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
-    return found
+    for line in dict.fromkeys(_unusable_line(row) for row in found if row["status"] == UNUSABLE):
+        typer.echo(line, err=True)
+    usable = [row for row in found if row["status"] != UNUSABLE]
+    if not usable:
+        raise InputError(f"No model in {', '.join(map(str, paths))} can be used, so there is nothing to show.")
+    return usable
+
+
+def _unusable_line(row: Row) -> str:
+    return plain(f"{row['family']}/{row['name']} cannot be used and is left out: {row['error']}")
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> list[Row]:
@@ -272,12 +284,17 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
             err=True,
         )
     counted = {"ended": 0}
+    named: set[str] = set()
     with _progress(len(plan.todo), jobs) as (show, say):
 
         def report(row: Row) -> None:
             counted["ended"] += 1
-            if not quiet:
-                say(run_line(row))
+            # What is wrong with a model is said once, not for each solver.
+            line = _unusable_line(row) if row["status"] == UNUSABLE else run_line(row)
+            if not quiet and line not in named:
+                say(line)
+            if row["status"] == UNUSABLE:
+                named.add(line)
             show(row)
 
         if not quiet:
@@ -298,9 +315,10 @@ RUN_HEADER = (
 
 def run_line(row: Row) -> str:
     """Return the line of a run under `RUN_HEADER`."""
-    start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
+    # Names of any length do not run into each other.
+    start = f"{row['family']:<11} {row['name']:<31} {row['solver']:<35} "
     if row["status"] != ANSWERED:
-        return plain(f"{start} {row['status']}: {row.get('error', '')}")
+        return plain(f"{start}{row['status']}: {row.get('error', '')}")
     estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
     memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
     return plain(

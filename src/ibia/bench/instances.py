@@ -215,6 +215,13 @@ def find_instance(data: str | Path, family: str, name: str) -> Instance:
 def load(instance: Instance) -> tuple[Model, dict[int, int]]:
     """Read the model and the evidence of an instance."""
     import ibia
+    from ibia.model import check_evidence
 
-    path = instance.evidence_path
-    return ibia.read(instance.model_path), {} if path is None else ibia.read_evidence(path)
+    model, path = ibia.read(instance.model_path), instance.evidence_path
+    if path is None:
+        return model, {}
+    evidence = ibia.read_evidence(path)
+    try:
+        return model, check_evidence(model, evidence)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

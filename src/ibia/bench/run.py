@@ -16,16 +16,18 @@ from typing import Any
 
 from ibia.bench.apart import CRASHED, OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
 from ibia.bench.metrics import find_nonsense, score
-from ibia.bench.reference import Reference
+from ibia.bench.reference import Reference, keep_reference
 from ibia.bench.sets import Item, item_from
 from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
 from ibia.bench.store import Store
-from ibia.errors import InputError, UnavailableError
+from ibia.errors import IbiaError, InputError, UnavailableError
+from ibia.model import Model
 
 __all__ = [
     "ANSWERED",
     "NONSENSE",
     "UNSUITED",
+    "UNUSABLE",
     "Plan",
     "Run",
     "known_rows",
@@ -38,6 +40,11 @@ __all__ = [
 
 # The status of a row; `apart` has those of runs that were stopped or failed.
 ANSWERED, NONSENSE, UNSUITED = "answered", "nonsense", "unsuited"
+# The model or its evidence is at fault: such a row says nothing about the solver.
+UNUSABLE = "unusable"
+
+_IMPOSSIBLE = "Z is 0 by the reference: the evidence, or the model as such, is impossible, so there are no marginals."
+_NOT_COMPARED = "The comparison with the reference did not come to an end."
 # What a run is known by, its version aside.
 _KNOWN_BY = ("family", "name", "digest", "solver", "limits")
 
@@ -181,10 +188,15 @@ def run_plan(
     announce
         Called with what is done before the first run, if anything is.
     """
-    _make_references(plan, at_once, announce)
+    faults = _make_references(plan, at_once, announce)
     jobs = []
     for run in plan.todo:
-        arguments = {"item": run.item.plain(), "solver": run.solver.label, "limits": vars(plan.limits)}
+        arguments = {
+            "item": run.item.plain(),
+            "solver": run.solver.label,
+            "limits": vars(plan.limits),
+            "reference_error": faults.get(run.label["digest"]),
+        }
         jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
 
     def keep(row: Row) -> None:
@@ -197,45 +209,77 @@ def run_plan(
     return run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
 
 
-def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> None:
-    """Compute the references that are not known, once, so that no two runs do it at the same time."""
+def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> dict[str, str]:
+    """Compute the references that are not known, once and in processes of their own, which no run is charged with.
+
+    Returns
+    -------
+    For each model, by its digest, whose reference could not be computed: a sentence that says why.
+    """
     digests = {run.label["digest"]: run.item for run in plan.todo}
-    items = [item for digest, item in digests.items() if item.lacks_reference(digest)]
-    if items:
-        announce(f"Computing exact answers of up to {len(items)} models first; they are kept.")
-    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in items]
-    run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
+    lacking = {digest: item for digest, item in digests.items() if item.lacks_reference(digest)}
+    if lacking:
+        announce(f"Computing exact answers of up to {len(lacking)} models first; they are kept.")
+    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in lacking.values()]
+    rows = run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
+    return {
+        digest: f"The exact answer could not be computed: {row['error']}"
+        for digest, row in zip(lacking, rows, strict=True)
+        if "error" in row
+    }
 
 
 def make_reference(item: dict[str, Any]) -> Row:
     """Have the reference of an item computed and kept."""
-    found = item_from(item)
-    return {"reference": found.reference(*found.load()).kind}
+    keep_reference(*item_from(item).load())
+    return {"reference": "kept"}
 
 
-def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator[Row]:
-    """Run a solver on an item in this process and compare its answer with the reference."""
+def solve(
+    item: dict[str, Any], solver: str, limits: dict[str, Any], reference_error: str | None = None
+) -> Iterator[Row]:
+    """Run a solver on an item in this process and compare its answer with the reference.
+
+    What can be wrong with the data is found before the solver runs: it is no fault of the solver.
+
+    Parameters
+    ----------
+    reference_error
+        Why there is no reference, if it was to be computed and was not.
+    """
     from ibia.control import Stopped
 
     chosen, allowance = parse_solver(solver), Allowance(**limits)
     version = chosen.version()
+    row: Row = {"version": version}
     found = item_from(item)
-    model, evidence = found.load()
-    row: Row = {
-        "version": version,
+    try:
+        model, evidence = found.load()
+    except InputError as error:
+        yield {**row, "status": UNUSABLE, "error": str(error)}
+        return
+    row |= {
         "variables": len(model.variables),
         "factors": len(model.factors),
         "observed": len(evidence),
         "largest_cardinality": max(model.cardinalities, default=0),
     }
+    reference = _reference(found, model, evidence) if reference_error is None else Reference(fault=reference_error)
+    if reference.is_impossible:
+        yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
+        return
     try:
         chosen.warm_up()
+        began = time.perf_counter()
         ready = chosen.prepare(model, evidence, allowance)
+        row["prepare_seconds"] = time.perf_counter() - began
         yield {**row, RESTART_CLOCK: time.monotonic()}
         began = time.perf_counter()
         answer = ready()
         taken = time.perf_counter() - began
-        yield {**row, STOP_CLOCK: time.monotonic()}
+        # In all rows from here on: whoever watches may see any of them first.
+        row[STOP_CLOCK] = time.monotonic()
+        yield row
     except UnsuitedError as error:
         yield {**row, "status": UNSUITED, "error": str(error)}
         return
@@ -253,12 +297,25 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
     if nonsense is not None:
         yield {**row, "status": NONSENSE, "error": nonsense}
         return
-    yield {**row, "status": ANSWERED, **compare(answer, found.reference(model, evidence), evidence)}
+    row["status"] = ANSWERED
+    # An answer is one, whatever becomes of the comparison.
+    yield {**row, **compare(answer, Reference(fault=_NOT_COMPARED), evidence)}
+    yield {**row, **compare(answer, reference, evidence)}
+
+
+def _reference(item: Item, model: Model, evidence: dict[int, int]) -> Reference:
+    """Return the reference of an item, and what is wrong with it if it cannot be used."""
+    try:
+        return item.reference(model, evidence)
+    except IbiaError as error:
+        return Reference(fault=str(error))
 
 
 def compare(answer: Answer, reference: Reference, evidence: dict[int, int]) -> Row:
     """Return the errors of an answer, as far as the truth is known."""
     row: Row = {"reference": reference.kind, "delta_log10_z": None}
+    if reference.fault is not None:
+        row["reference_error"] = reference.fault
     if reference.marginals is not None:
         errors = score(answer.marginals, reference.marginals, evidence)
         row |= {

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ibia.bench.instances import Instance, find_instances, load, scan_folder
+from ibia.bench.metrics import find_nonsense
 from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
 from ibia.errors import InputError
 from ibia.model import Model
@@ -61,7 +62,13 @@ class Item(Protocol):
         ...
 
     def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
-        """Return the true answer of the model that was loaded, as far as it is known or can be computed."""
+        """Return the true answer of the model that was loaded, as far as it is known or can be computed.
+
+        Raises
+        ------
+        InputError
+            What is known of it cannot be used.
+        """
         ...
 
     def digest(self) -> str:
@@ -109,10 +116,14 @@ class FileItem:
     def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
         from ibia.formats import read_marginals, read_partition
 
-        marginals, partition = self.instance.marginals_path, self.instance.partition_path
+        path, partition = self.instance.marginals_path, self.instance.partition_path
         log10_z = None if partition is None else read_partition(partition)
-        if marginals is not None:
-            return Reference(self.instance.reference, tuple(read_marginals(marginals)), log10_z)
+        if path is not None:
+            marginals = read_marginals(path)
+            nonsense = find_nonsense(marginals, model.cardinalities)
+            if nonsense is not None:
+                raise InputError(f"{path}: {nonsense}")
+            return Reference(self.instance.reference, tuple(marginals), log10_z)
         if self._is_unknown:
             return known_reference(model, evidence)
         return Reference(self.instance.reference, None, log10_z)
