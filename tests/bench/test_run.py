@@ -111,6 +111,31 @@ def test_runs_are_known_by_model_solver_version_and_limits(data, tmp_path):
     assert len(plan_runs(items, solvers, Limits(10.0), other, any_version=True).todo) == 2
 
 
+def test_what_has_no_answer_is_run_again_on_request(data):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    statuses = ["answered", "failed", "crashed", "out of time", "out of memory", "unusable", "nonsense", "unsuited"]
+    solvers = [parse_solver(f"ibia:bound={bound}") for bound in range(5, 5 + len(statuses))]
+    todo = plan_runs([item], solvers, Limits(10.0), []).todo
+    known = [{**run.label, "status": status} for run, status in zip(todo, statuses, strict=True)]
+    assert plan_runs([item], solvers, Limits(10.0), known).todo == ()
+    again = plan_runs([item], solvers, Limits(10.0), known, retry=True)
+    assert again.todo == todo[1:6]
+    assert [row["status"] for row in again.done] == ["answered", "nonsense", "unsuited"]
+
+
+def test_a_row_that_was_retried_takes_the_place_of_the_one_before(bench, tmp_path):
+    arguments = ["--set", "uai2014", "--solver", "ibia:bound=5"]
+    assert bench(*arguments)[0] == 0
+    out = tmp_path / "out.jsonl"
+    row = json.loads(out.read_text())
+    assert row["machine"]["cores"] >= 1
+    out.write_text(json.dumps({**row, "status": "failed", "error": "No."}) + "\n")
+    assert bench(*arguments)[1] == ""
+    assert bench(*arguments, "--retry")[0] == 0
+    assert [row["status"] for row in read_results([out])] == ["answered"]
+    assert len(out.read_text().splitlines()) == 2
+
+
 def test_the_same_contents_under_two_names_are_two_runs(data):
     (item,) = choose(find_sets(data), ["uai2014"])
     for path in (data / "Toys").glob("right.*"):
@@ -241,7 +266,7 @@ def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):
     assert not (tmp_path / "out.jsonl").read_text() if (tmp_path / "out.jsonl").exists() else True
 
 
-@pytest.mark.parametrize("solver", ["ibia:loss=foo", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"])
+@pytest.mark.parametrize("solver", ["ibia:loss=foo", "paper:bound=4", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"])
 def test_a_refused_run_leaves_the_results_as_they_were(bench, tmp_path, solver):
     out = tmp_path / "out.jsonl"
     out.write_text('{"key": "half a')

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from ibia.bench.apart import Limits, Row
+from ibia.bench.machine import machine_lines
 from ibia.bench.report import short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
@@ -118,6 +119,9 @@ def _run(
     any_version: Annotated[
         bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
     ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Run again what failed, crashed, was unusable, or out of time or memory.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
 ) -> None:
     """Run solvers on sets of models; what the results file has already is not repeated."""
@@ -127,7 +131,7 @@ def _run(
     chosen = list({solver.label: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
-        plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version)
+        plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
         carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
 
 
@@ -206,6 +210,8 @@ def _report(
         page = make_page(ordered, title=title, worst=worst)
     write_text(out, page)
     typer.echo(f"{out}: {'; '.join(filter(None, (extent(ordered), gaps(ordered))))}")
+    for line in machine_lines(run.row for run in ordered.runs if run.row is not None):
+        typer.echo(line)
     if png is not None:
         for path in write_pictures(all_figures(ordered), png):
             typer.echo(path)

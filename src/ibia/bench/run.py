@@ -14,7 +14,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ibia.bench.apart import CRASHED, OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
+from ibia.bench.apart import (
+    CRASHED,
+    FAILED,
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+    RESTART_CLOCK,
+    STOP_CLOCK,
+    Job,
+    Limits,
+    Row,
+    run_jobs,
+)
+from ibia.bench.machine import describe_machine
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import Reference, keep_reference
 from ibia.bench.sets import Item, item_from
@@ -45,6 +57,8 @@ UNUSABLE = "unusable"
 
 _IMPOSSIBLE = "Z is 0 by the reference: the evidence, or the model as such, is impossible, so there are no marginals."
 _NOT_COMPARED = "The comparison with the reference did not come to an end."
+# How runs ended that are done again on request: a solver or a machine that was mended may do better.
+_RETRIED = (FAILED, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, UNUSABLE)
 # What a run is known by, its version aside.
 _KNOWN_BY = ("family", "name", "digest", "solver", "limits")
 
@@ -89,6 +103,7 @@ def plan_runs(
     known: Iterable[Row],
     *,
     any_version: bool = False,
+    retry: bool = False,
 ) -> Plan:
     """Return the runs of all solvers on all items that have no row yet.
 
@@ -98,13 +113,15 @@ def plan_runs(
         Rows there are.
     any_version
         Whether rows of other versions of a solver will do.
+    retry
+        Whether runs that ended in a way that another try may change are as good as none.
     """
-    return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version)
+    return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version, retry)
 
 
 def known_rows(items: Sequence[Item], solvers: Sequence[Solver], limits: Limits, known: Iterable[Row]) -> list[Row]:
     """Return the rows there are of solvers on items: those of the version that is here, else of any other."""
-    return list(_plan(items, [(solver, version_here(solver)) for solver in solvers], limits, known, True).done)
+    return list(_plan(items, [(solver, version_here(solver)) for solver in solvers], limits, known, True, False).done)
 
 
 def version_here(solver: Solver) -> str | None:
@@ -121,6 +138,7 @@ def _plan(
     limits: Limits,
     known: Iterable[Row],
     any_version: bool,
+    retry: bool,
 ) -> Plan:
     rows: dict[str, Row] = {}
     others: dict[str, Row] = {}
@@ -136,7 +154,7 @@ def _plan(
             found = rows.get(run.key)
             if found is None and any_version:
                 found = others.get(_key({**run.label, "version": None}))
-            if found is None:
+            if found is None or (retry and found.get("status") in _RETRIED):
                 todo[run.key] = run
             else:
                 done[run.key] = found
@@ -202,6 +220,7 @@ def run_plan(
     def keep(row: Row) -> None:
         # The solver may have changed since the plan was made; the row says which version has run.
         row["key"] = _key(row)
+        row["machine"] = describe_machine()
         row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
         store.append(row)
         report(row)
