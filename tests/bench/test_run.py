@@ -266,7 +266,9 @@ def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):
     assert not (tmp_path / "out.jsonl").read_text() if (tmp_path / "out.jsonl").exists() else True
 
 
-@pytest.mark.parametrize("solver", ["ibia:loss=foo", "paper:bound=4", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"])
+@pytest.mark.parametrize(
+    "solver", ["ibia:loss=foo", "paper:bound=4", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"]
+)
 def test_a_refused_run_leaves_the_results_as_they_were(bench, tmp_path, solver):
     out = tmp_path / "out.jsonl"
     out.write_text('{"key": "half a')
@@ -304,7 +306,7 @@ def test_models_that_are_not_there_are_left_out_and_named(bench, data, tmp_path)
     (data / "Toys" / "wrong.uai.xz").unlink()
     code, _, complaints = bench("--set", "Toys", "--solver", "loopy:sweeps=3", "--only", "right")
     assert code == 0
-    assert complaints.splitlines()[0] == f"{data} lacks 1 models of its index, which are left out: Toys/wrong."
+    assert complaints.splitlines()[0] == f"{data} lacks 1 model of its index, left out: Toys/wrong."
     assert [row["name"] for row in read_results([tmp_path / "out.jsonl"])] == ["right"]
 
 

@@ -87,10 +87,10 @@ def test_a_folder_without_an_index_is_searched(tmp_path):
 
 
 def test_a_bif_file_is_preferred_where_it_is_asked_for(data):
-    (data / "Toys" / "right.bif").write_text(ASIA)
+    (data / "Toys" / "wrong.bif").write_text(ASIA)
     (network,) = find_sets(data)["bif"].items
     assert len(network.load()[0].variables) == 1
-    assert len(choose(find_sets(data), ["uai2014"])[0].load()[0].variables) == 5
+    assert len(choose(find_sets(data), ["Toys"], ["wrong"])[0].load()[0].variables) == 5
 
 
 def test_generated_sets_need_no_folder():

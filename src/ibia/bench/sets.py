@@ -15,9 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ibia.bench.instances import Instance, find_instances, load, scan_folder
+from ibia.bench.instances import Instance, find_instances, find_unlisted, load, scan_folder
 from ibia.bench.metrics import find_nonsense
 from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
+from ibia.bench.report import counted
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -229,7 +230,9 @@ def _generated(member: Any) -> GeneratedItem:
 
 
 def _folder_sets(data: Path) -> list[ItemSet]:
-    instances = _those_here(data, find_instances(data))
+    listed = find_instances(data)
+    instances = [instance for instance in listed if instance.has_model]
+    _report_differences(data, listed)
 
     def taken(name: str, about: str, wanted: Callable[[Instance], bool]) -> ItemSet:
         return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)))
@@ -249,13 +252,17 @@ def _folder_sets(data: Path) -> list[ItemSet]:
     ]
 
 
-def _those_here(data: Path, instances: Sequence[Instance]) -> list[Instance]:
-    """Return the instances whose model is there, and say which the index names that are not."""
-    missing = [f"{instance.family}/{instance.name}" for instance in instances if not instance.has_model]
-    if missing:
-        names = ", ".join(missing[:_NAMED]) + (" and others" if len(missing) > _NAMED else "")
-        print(f"{data} lacks {len(missing)} models of its index, which are left out: {names}.", file=sys.stderr)
-    return [instance for instance in instances if instance.has_model]
+def _report_differences(data: Path, listed: Sequence[Instance]) -> None:
+    """Say which models the index names that are not there, and which are there that it does not name."""
+    for verb, what, instances in (
+        ("lacks", "of its index", [instance for instance in listed if not instance.has_model]),
+        ("has", "that its index does not name", find_unlisted(data, listed)),
+    ):
+        if instances:
+            names = ", ".join(f"{instance.family}/{instance.name}" for instance in instances[:_NAMED])
+            others = " and others" if len(instances) > _NAMED else ""
+            count = counted(len(instances), "model")
+            print(f"{data} {verb} {count} {what}, left out: {names}{others}.", file=sys.stderr)
 
 
 def _as_network(instance: Instance) -> Instance:
