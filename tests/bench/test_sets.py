@@ -110,7 +110,7 @@ def test_a_single_generated_model_by_its_parameters():
     assert item.reference(model, evidence).kind == "exact"
     for text, words in (
         ("maze:size=2", "no family 'maze'"),
-        ("grid:rows=two", "expected NAME=NUMBER"),
+        ("grid:rows=two", "rows of a model of the family grid is 'two'"),
         ("grid:floors=2", "floors"),
     ):
         with pytest.raises(InputError, match=words):

@@ -300,30 +300,14 @@ def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
 
 
 def _single(text: str) -> GeneratedItem:
-    from ibia.bench.generate import FAMILIES
+    from ibia.bench.generate import FAMILIES, read_parameters
 
     family, _, words = text.partition(":")
     if family not in FAMILIES:
         raise InputError(f"There is no family {family!r} of generated models; expected one of {', '.join(FAMILIES)}.")
-    parameters: dict[str, int | float | bool] = {}
-    for word in words.split(","):
-        name, _, value = word.partition("=")
-        try:
-            parameters[name] = {"yes": True, "no": False}[value] if value in ("yes", "no") else _number(value)
-        except ValueError:
-            raise InputError(f"{text}: expected NAME=NUMBER, found {word!r}.") from None
-    item = GeneratedItem(family, text, parameters)
+    item = GeneratedItem(family, text, read_parameters(family, words))
     try:
         item.load()
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{text}: {str(error).partition(') ')[2] or error}.") from None
+    except InputError as error:
+        raise InputError(f"{text}: {error}") from None
     return item
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
