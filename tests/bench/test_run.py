@@ -319,14 +319,22 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
     command += ["--solver", f"uai:{script(tmp_path, 'nonsense')}", "--solver", f"uai:{slow}", "--out", str(out)]
     # Tests that run in the background may ignore interruptions, and what they start with them.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed,
+        env={**os.environ, "TMPDIR": str(scratch)},
     )
     _wait_for(lambda: mark.exists() and mark.read_text())
     process.send_signal(number)
     printed, _ = process.communicate(timeout=60)
     started = int(mark.read_text())
     _wait_for(lambda: not os.path.exists(f"/proc/{started}"))
+    _wait_for(lambda: not list(scratch.iterdir()))
     if number == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL
     else:

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,8 +169,7 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
     stop
         When set, the process is ended.
     """
-    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--guarded"]
-    command += ["--arguments", json.dumps(dict(job.arguments))]
+    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--arguments", json.dumps(dict(job.arguments))]
     began = time.perf_counter()
     with (
         tempfile.TemporaryFile() as output,
@@ -180,7 +180,7 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
         # In a session of its own, so that it can be ended with all that it has started. The pipe it gets as its input
         # closes when this process ends, however that comes about.
         process = subprocess.Popen(
-            command,
+            [*command, "--guarded", scratch],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=complaints,
@@ -332,14 +332,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("task", help="module and function, as in exact.compare")
     parser.add_argument("--arguments", default="{}", metavar="JSON", help="of the function")
     parser.add_argument(
-        "--guarded", action="store_true", help="end when the standard input is closed, and leave no process behind"
+        "--guarded", metavar="DIR", help="end when the standard input is closed; leave no process behind, nor DIR"
     )
     options = parser.parse_args(arguments)
-    if options.guarded:
+    if options.guarded is not None:
         adopt_orphans()
         # What is registered first is done last, when everybody had the time to end what is theirs.
-        atexit.register(lambda: end_others(os.getpid()))
-        threading.Thread(target=_end_with_input, daemon=True).start()
+        atexit.register(_leave_nothing, options.guarded)
+        threading.Thread(target=_end_with_input, args=(options.guarded,), daemon=True).start()
     module, function = options.task.rsplit(".", maxsplit=1)
     with _rows_only() as stream:
         try:
@@ -364,11 +364,17 @@ def _rows_only() -> IO[str]:
     return os.fdopen(own, "w", encoding="utf-8")
 
 
-def _end_with_input() -> None:
-    """Wait until whoever started this process is gone, and end it then with all that it has started."""
+def _leave_nothing(scratch: str) -> None:
+    """End all that this process has started, and remove the folder of what they have written."""
+    end_others(os.getpid())
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _end_with_input(scratch: str) -> None:
+    """Wait until whoever started this process is gone, and end it then with all that it has started and written."""
     while os.read(0, 1):
         pass
-    end_others(os.getpid())
+    _leave_nothing(scratch)
     os.killpg(0, signal.SIGKILL)
 
 
