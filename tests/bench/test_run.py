@@ -223,6 +223,7 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
 
 def test_what_is_wrong_with_a_model_is_said_once_and_no_method_is_blamed(bench, data, tmp_path, capsys):
     write_evidence(data / "Toys" / "open.evid", {3: 7})
+    (data / "Toys" / "right.PR").write_text("PR\nnonsense\n")
     solvers = ["--solver", "ibia:bound=5", "--solver", "ibia:bound=6"]
     code, printed, _ = bench("--set", "Toys", "--only", "open", "--only", "right", *solvers)
     assert code == 0
@@ -232,12 +233,14 @@ def test_what_is_wrong_with_a_model_is_said_once_and_no_method_is_blamed(bench, 
         *[("right", "answered")] * 2,
     ]
     assert printed.count("Toys/open cannot be used and is left out: ") == 1
-    assert len(printed.splitlines()) == 4
+    assert printed.count("Toys/right is not compared with a reference: ") == 1
+    assert len(printed.splitlines()) == 5
     with pytest.raises(SystemExit) as ended:
         cli.main(["bench", "report", str(tmp_path / "out.jsonl"), "-o", str(tmp_path / "report.html")])
     captured = capsys.readouterr()
     assert ended.value.code == 0
     assert captured.err.count("Toys/open cannot be used and is left out: ") == 1
+    assert captured.err.count("Toys/right is not compared with a reference: ") == 1
     assert "1 of 1" in (tmp_path / "report.html").read_text()
     assert "unusable" not in (tmp_path / "report.html").read_text()
 

@@ -259,7 +259,7 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
         raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
-    for line in dict.fromkeys(_unusable_line(row) for row in found if row["status"] == UNUSABLE):
+    for line in dict.fromkeys(filter(None, map(_data_line, found))):
         typer.echo(line, err=True)
     usable = [row for row in found if row["status"] != UNUSABLE]
     if not usable:
@@ -267,8 +267,14 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     return usable
 
 
-def _unusable_line(row: Row) -> str:
-    return plain(f"{row['family']}/{row['name']} cannot be used and is left out: {row['error']}")
+def _data_line(row: Row) -> str | None:
+    """Return what is wrong with the model of a row or with its reference, None if nothing is."""
+    name = f"{row['family']}/{row['name']}"
+    if row["status"] == UNUSABLE:
+        return plain(f"{name} cannot be used and is left out: {row['error']}")
+    if "reference_error" in row:
+        return plain(f"{name} is not compared with a reference: {row['reference_error']}")
+    return None
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> list[Row]:
@@ -295,12 +301,13 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
 
         def report(row: Row) -> None:
             counted["ended"] += 1
-            # What is wrong with a model is said once, not for each solver.
-            line = _unusable_line(row) if row["status"] == UNUSABLE else run_line(row)
-            if not quiet and line not in named:
-                say(line)
-            if row["status"] == UNUSABLE:
-                named.add(line)
+            # What is wrong with the data is said once, not for each solver.
+            fault = _data_line(row)
+            if fault is not None and fault not in named:
+                named.add(fault)
+                say(fault)
+            if not quiet and row["status"] != UNUSABLE:
+                say(run_line(row))
             show(row)
 
         if not quiet:

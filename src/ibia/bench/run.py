@@ -29,6 +29,7 @@ from ibia.bench.apart import (
 from ibia.bench.machine import describe_machine
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import Reference, keep_reference
+from ibia.bench.report import counted
 from ibia.bench.sets import Item, item_from
 from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
 from ibia.bench.store import Store
@@ -238,7 +239,7 @@ def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) 
     digests = {run.label["digest"]: run.item for run in plan.todo}
     lacking = {digest: item for digest, item in digests.items() if item.lacks_reference(digest)}
     if lacking:
-        announce(f"Computing exact answers of up to {len(lacking)} models first; they are kept.")
+        announce(f"Computing exact answers of up to {counted(len(lacking), 'model')} first; they are kept.")
     jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in lacking.values()]
     rows = run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
     return {
