@@ -21,6 +21,7 @@ HEADER = "family,name,reference,source,n_vars,minfill_width\n"
         ("Toys,open,none,made,1.5,3", "line 3: n_vars is '1.5'; expected a whole number"),
         ("Toys,open,none,made,5,abc", "line 3: minfill_width is 'abc'; expected a number"),
         ("Toys,open", "line 3: expected 6 cells, found 2"),
+        ("Toys,open,none,made in 2014, or so,5,3", "line 3: expected 6 cells, found 7"),
     ],
 )
 def test_a_cell_that_cannot_be_read_is_named_by_its_line(tmp_path, line, words):
@@ -47,7 +48,27 @@ def test_models_of_the_index_that_are_not_there_are_left_out(data, capsys):
     sets = find_sets(data)
     assert [item.name for item in sets["all"].items] == ["wrong", "spins"]
     complaints = capsys.readouterr().err.splitlines()
-    assert complaints == [f"{data} lacks 2 models of its index, which are left out: Toys/right, Toys/open."]
+    assert complaints == [f"{data} lacks 2 models of its index, left out: Toys/right, Toys/open."]
+
+
+def test_models_that_the_index_does_not_name_are_left_out_and_named(data, capsys):
+    ibia.write(examples.chain(4), data / "Toys" / "new.uai")
+    (data / "More").mkdir()
+    for number in range(5):
+        ibia.write(examples.chain(4), data / "More" / f"chain_{number}.uai.gz")
+    sets = find_sets(data)
+    assert [item.name for item in sets["all"].items] == ["right", "wrong", "open", "spins"]
+    assert "More" not in sets
+    names = ", ".join(f"More/chain_{number}" for number in range(5))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == f"{data} has 6 models that its index does not name, left out: {names} and others."
+
+
+def test_a_folder_as_its_index_says_is_nothing_to_talk_about(data, capsys):
+    # Two formats of a model are one model.
+    (data / "Toys" / "right.bif").write_text("")
+    find_sets(data)
+    assert capsys.readouterr().err == ""
 
 
 def test_models_in_the_folder_where_the_user_is_have_a_family(tmp_path, monkeypatch):

@@ -17,6 +17,7 @@ from functools import partial
 import pytest
 
 from bench_programs import answering, daemon, script
+from bench_rows import row as bench_row
 from ibia import cli, examples
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line
@@ -24,6 +25,7 @@ from ibia.bench.run import known_rows, plan_runs, run_plan, solve
 from ibia.bench.sets import FileItem, choose, find_sets
 from ibia.bench.solvers import parse_solver
 from ibia.bench.store import Store, read_results
+from ibia.formats import write_evidence
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +53,7 @@ def row_of(data, name, solver, **limits):
     allowed = {"seconds": None, "memory": None, "threads": 1, **limits}
     *before, last = solve(item.plain(), solver, allowed)
     assert RESTART_CLOCK in before[0]
-    assert "status" not in before[-1]
+    assert "status" not in before[0]
     return last
 
 
@@ -107,6 +109,31 @@ def test_runs_are_known_by_model_solver_version_and_limits(data, tmp_path):
     other = [{**row, "version": "older"} for row in known]
     assert len(plan_runs(items, solvers, Limits(10.0), other).todo) == 6
     assert len(plan_runs(items, solvers, Limits(10.0), other, any_version=True).todo) == 2
+
+
+def test_what_has_no_answer_is_run_again_on_request(data):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    statuses = ["answered", "failed", "crashed", "out of time", "out of memory", "unusable", "nonsense", "unsuited"]
+    solvers = [parse_solver(f"ibia:bound={bound}") for bound in range(5, 5 + len(statuses))]
+    todo = plan_runs([item], solvers, Limits(10.0), []).todo
+    known = [{**run.label, "status": status} for run, status in zip(todo, statuses, strict=True)]
+    assert plan_runs([item], solvers, Limits(10.0), known).todo == ()
+    again = plan_runs([item], solvers, Limits(10.0), known, retry=True)
+    assert again.todo == todo[1:6]
+    assert [row["status"] for row in again.done] == ["answered", "nonsense", "unsuited"]
+
+
+def test_a_row_that_was_retried_takes_the_place_of_the_one_before(bench, tmp_path):
+    arguments = ["--set", "uai2014", "--solver", "ibia:bound=5"]
+    assert bench(*arguments)[0] == 0
+    out = tmp_path / "out.jsonl"
+    row = json.loads(out.read_text())
+    assert row["machine"]["cores"] >= 1
+    out.write_text(json.dumps({**row, "status": "failed", "error": "No."}) + "\n")
+    assert bench(*arguments)[1] == ""
+    assert bench(*arguments, "--retry")[0] == 0
+    assert [row["status"] for row in read_results([out])] == ["answered"]
+    assert len(out.read_text().splitlines()) == 2
 
 
 def test_the_same_contents_under_two_names_are_two_runs(data):
@@ -194,6 +221,44 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
     assert (code, printed) == (0, "")
 
 
+def test_what_is_wrong_with_a_model_is_said_once_and_no_method_is_blamed(bench, data, tmp_path, capsys):
+    write_evidence(data / "Toys" / "open.evid", {3: 7})
+    (data / "Toys" / "right.PR").write_text("PR\nnonsense\n")
+    solvers = ["--solver", "ibia:bound=5", "--solver", "ibia:bound=6"]
+    code, printed, _ = bench("--set", "Toys", "--only", "open", "--only", "right", *solvers)
+    assert code == 0
+    rows = read_results([tmp_path / "out.jsonl"])
+    assert sorted((row["name"], row["status"]) for row in rows) == [
+        *[("open", "unusable")] * 2,
+        *[("right", "answered")] * 2,
+    ]
+    assert printed.count("Toys/open cannot be used and is left out: ") == 1
+    assert printed.count("Toys/right is not compared with a reference: ") == 1
+    assert len(printed.splitlines()) == 5
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "report", str(tmp_path / "out.jsonl"), "-o", str(tmp_path / "report.html")])
+    captured = capsys.readouterr()
+    assert ended.value.code == 0
+    assert captured.err.count("Toys/open cannot be used and is left out: ") == 1
+    assert captured.err.count("Toys/right is not compared with a reference: ") == 1
+    assert "1 of 1" in (tmp_path / "report.html").read_text()
+    assert "unusable" not in (tmp_path / "report.html").read_text()
+
+
+def test_results_of_unusable_models_alone_are_a_sentence(tmp_path, capsys):
+    made = bench_row(status="unusable")
+    (tmp_path / "out.jsonl").write_text(json.dumps(made) + "\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["bench", "report", str(tmp_path / "out.jsonl"), "-o", str(tmp_path / "report.html")])
+    assert ended.value.code == 1
+    assert "there is nothing to show" in capsys.readouterr().err
+
+
+def test_names_of_any_length_do_not_run_into_each_other():
+    name = "grid:rows=15,columns=15,coupling=2,field=0.1,seed=3"
+    assert f"{name} ibia:bound=8 " in run_line(bench_row(name, "ibia:bound=8"))
+
+
 def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):
     code, _, complaints = bench("--set", "Toys", "--solver", "uai:/no/such/program")
     assert code == 1
@@ -204,7 +269,9 @@ def test_what_cannot_run_is_said_before_anything_runs(bench, tmp_path):
     assert not (tmp_path / "out.jsonl").read_text() if (tmp_path / "out.jsonl").exists() else True
 
 
-@pytest.mark.parametrize("solver", ["ibia:loss=foo", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"])
+@pytest.mark.parametrize(
+    "solver", ["ibia:loss=foo", "paper:bound=4", "loopy:damping=7", "merlin:algorithm=nope", "uai:/no/program"]
+)
 def test_a_refused_run_leaves_the_results_as_they_were(bench, tmp_path, solver):
     out = tmp_path / "out.jsonl"
     out.write_text('{"key": "half a')
@@ -242,7 +309,7 @@ def test_models_that_are_not_there_are_left_out_and_named(bench, data, tmp_path)
     (data / "Toys" / "wrong.uai.xz").unlink()
     code, _, complaints = bench("--set", "Toys", "--solver", "loopy:sweeps=3", "--only", "right")
     assert code == 0
-    assert complaints.splitlines()[0] == f"{data} lacks 1 models of its index, which are left out: Toys/wrong."
+    assert complaints.splitlines()[0] == f"{data} lacks 1 model of its index, left out: Toys/wrong."
     assert [row["name"] for row in read_results([tmp_path / "out.jsonl"])] == ["right"]
 
 
@@ -255,14 +322,22 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
     command += ["--solver", f"uai:{script(tmp_path, 'nonsense')}", "--solver", f"uai:{slow}", "--out", str(out)]
     # Tests that run in the background may ignore interruptions, and what they start with them.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed,
+        env={**os.environ, "TMPDIR": str(scratch)},
     )
     _wait_for(lambda: mark.exists() and mark.read_text())
     process.send_signal(number)
     printed, _ = process.communicate(timeout=60)
     started = int(mark.read_text())
     _wait_for(lambda: not os.path.exists(f"/proc/{started}"))
+    _wait_for(lambda: not list(scratch.iterdir()))
     if number == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL
     else:

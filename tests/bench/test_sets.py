@@ -87,10 +87,10 @@ def test_a_folder_without_an_index_is_searched(tmp_path):
 
 
 def test_a_bif_file_is_preferred_where_it_is_asked_for(data):
-    (data / "Toys" / "right.bif").write_text(ASIA)
+    (data / "Toys" / "wrong.bif").write_text(ASIA)
     (network,) = find_sets(data)["bif"].items
     assert len(network.load()[0].variables) == 1
-    assert len(choose(find_sets(data), ["uai2014"])[0].load()[0].variables) == 5
+    assert len(choose(find_sets(data), ["Toys"], ["wrong"])[0].load()[0].variables) == 5
 
 
 def test_generated_sets_need_no_folder():
@@ -110,7 +110,7 @@ def test_a_single_generated_model_by_its_parameters():
     assert item.reference(model, evidence).kind == "exact"
     for text, words in (
         ("maze:size=2", "no family 'maze'"),
-        ("grid:rows=two", "expected NAME=NUMBER"),
+        ("grid:rows=two", "rows of a model of the family grid is 'two'"),
         ("grid:floors=2", "floors"),
     ):
         with pytest.raises(InputError, match=words):

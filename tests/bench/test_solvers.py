@@ -109,6 +109,8 @@ def test_every_option_is_in_the_label(name, option):
         ("ibia:reduce=nan", "expected a number of bits"),
         ("ibia:sweeps=0", "at least 1"),
         ("ibia:threshold=-1", "at least 0"),
+        ("paper:bound=4", r"paper:bound=4 cannot be run: reduce is 5\.0; expected .* to the bound \(4\)"),
+        ("ibia:bound=3,reduce=4", "expected a number of bits from 0 to the bound"),
         ("loopy:schedule=zz", "schedule=zz: expected one of flooding, residual"),
         ("loopy:damping=7", "damping=7: expected at least 0 and less than 1"),
         ("loopy:tolerance=inf", "at least 0"),
@@ -159,10 +161,10 @@ def test_ibia_and_the_setting_of_the_paper(student):
     assert answer.figures["exact"] is True
     assert answer.figures["bound"] == 10
     assert len(answer.figures["step_figures"][0]) == len(answer.figures["step_columns"])
-    paper = parse_solver("paper:bound=4")
+    paper = parse_solver("paper:bound=6")
     arguments = paper.arguments(student, Allowance(threads=2))
     assert arguments == {
-        "bound": 4.0,
+        "bound": 6.0,
         "threads": 2,
         "reduce": 5.0,
         "loss": "mi",

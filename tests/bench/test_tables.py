@@ -46,6 +46,17 @@ def cells(text, start):
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
+def test_a_model_that_cannot_be_used_counts_for_nobody():
+    table = TABLES["arb"]
+    members = [model("Grids", name) for name in list(published()["tables"]["arb"]["instances"])[:2]]
+    members = [item for item in members if table.takes(item)]
+    (column, *_) = table.chosen(20.0, [])
+    spoilt = row(members[0], column, "unusable", error="Its evidence is of another model.")
+    text = table.markdown(members, [column], iter([spoilt, row(members[1], column, hd_max=0.1)]))
+    assert f"Left out, since it cannot be used: Grids/{members[0].name} (Its evidence is of another model.)" in text
+    assert "Missing for" not in text
+
+
 def test_published_figures_are_those_of_the_paper():
     tables = published()["tables"]
     assert list(tables) == ["smallInst", "ijgpss", "mnVsBn", "numInst", "arb"]

@@ -13,6 +13,7 @@ import importlib
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,8 +58,11 @@ OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
 # A row with the first key, and the time by `time.monotonic`, starts the clock of the limit anew: what came before
 # (imports, reading) is not what is measured. One with the second ends it: nor is what comes after (comparing).
 RESTART_CLOCK, STOP_CLOCK = "restart_clock", "stop_clock"
-# Seconds that a task with a clock of its own may take before and after; by how much it may exceed the limit meanwhile.
-_BESIDE, _GRACE, _OVERTIME = 300.0, 1.0, 0.05
+# Seconds, more than the limit, that a task with a clock of its own may take before, and again after; seconds, and share
+# of the limit, by which it may exceed the limit meanwhile.
+_BESIDE, _GRACE, _OVERTIME = 60.0, 1.0, 0.05
+# What such a task does before, meanwhile and after.
+_PREPARING, _SOLVING, _COMPARING = "preparing", "solving", "comparing"
 # Seconds between two looks at a process: whether it has ended, and how much memory it holds.
 _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
 # Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
@@ -165,8 +169,7 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
     stop
         When set, the process is ended.
     """
-    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--guarded"]
-    command += ["--arguments", json.dumps(dict(job.arguments))]
+    command = [sys.executable, "-m", "ibia.bench.apart", job.task, "--arguments", json.dumps(dict(job.arguments))]
     began = time.perf_counter()
     with (
         tempfile.TemporaryFile() as output,
@@ -177,7 +180,7 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
         # In a session of its own, so that it can be ended with all that it has started. The pipe it gets as its input
         # closes when this process ends, however that comes about.
         process = subprocess.Popen(
-            command,
+            [*command, "--guarded", scratch],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=complaints,
@@ -201,11 +204,13 @@ def run_apart(job: Job, limits: Limits, stop: threading.Event | None = None) -> 
 
 
 def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
-    """Add to a row how its process ended, and why if it did not end well."""
+    """Add to a row how its process ended, and why if it did not end well; what the task itself said of it stays."""
+    if "status" in row:
+        return
     if watch.stopped is not None:
         row["status"], row["error"] = watch.stopped
         return
-    row.setdefault("status", DONE)
+    row["status"] = DONE
     if code == 0 and len(row) > 1:
         return
     # A process ended by the kernel (out of memory, mostly) leaves no word behind.
@@ -235,10 +240,10 @@ class _Watch:
         self._limits = limits
         self._output = output
         self._stop = stop
-        self._own_clock = job.restarts_clock
+        self._doing = _PREPARING if job.restarts_clock else None
         self._until = float("inf")
         if limits.seconds is not None:
-            self._until = time.monotonic() + (_BESIDE if job.restarts_clock else limits.seconds)
+            self._until = time.monotonic() + (self._beside if job.restarts_clock else limits.seconds)
 
     def wait(self) -> None:
         """Return when the process has ended, or has to be ended."""
@@ -260,28 +265,47 @@ class _Watch:
                 self._check_memory()
 
     def _check_clock(self, now: float) -> None:
-        assert self._limits.seconds is not None
         self._read_clock()
         if now >= self._until:
-            self.stopped = (OUT_OF_TIME, f"stopped after {self._limits.seconds:g} s")
+            self.stopped = (OUT_OF_TIME, self._exceeded())
+
+    @property
+    def _beside(self) -> float:
+        """Seconds that a task with a clock of its own may take before, and again after."""
+        assert self._limits.seconds is not None
+        return self._limits.seconds + _BESIDE
+
+    def _exceeded(self) -> str:
+        """Return a sentence about the time that was exceeded."""
+        limit = f"{self._limits.seconds:g} s"
+        if self._doing is None:
+            return f"stopped after {limit}"
+        if self._doing == _SOLVING:
+            return f"stopped while solving: no answer within the limit of {limit}"
+        return f"stopped while {self._doing}: more than {self._beside:g} s (the limit of {limit}, and {_BESIDE:g} s)"
 
     def _read_clock(self) -> None:
         """Set the end by what the task has said of its own clock."""
-        if not self._own_clock or self._limits.seconds is None:
+        if self._doing is None:
             return
         size = os.fstat(self._output.fileno()).st_size
         row = _last_row(os.pread(self._output.fileno(), size, 0).decode(errors="replace"))
         if STOP_CLOCK in row:
-            self._until = float(row[STOP_CLOCK]) + _BESIDE
+            self._doing = _COMPARING
+            if self._limits.seconds is not None:
+                self._until = float(row[STOP_CLOCK]) + self._beside
         elif RESTART_CLOCK in row:
-            self._until = float(row[RESTART_CLOCK]) + self._limits.seconds * (1.0 + _OVERTIME) + _GRACE
+            self._doing = _SOLVING
+            if self._limits.seconds is not None:
+                self._until = float(row[RESTART_CLOCK]) + self._limits.seconds * (1.0 + _OVERTIME) + _GRACE
 
     def _check_memory(self) -> None:
         held = measure_tree(self._process.pid)
         self.peak = max(self.peak, held)
         limit = self._limits.memory
         if limit is not None and held > limit:
-            self.stopped = (OUT_OF_MEMORY, f"stopped with {size_in_words(held)} of memory")
+            while_doing = "" if self._doing is None else f" while {self._doing}"
+            self.stopped = (OUT_OF_MEMORY, f"stopped{while_doing} with {size_in_words(held)} of memory")
 
 
 def _last_row(output: str) -> Row:
@@ -308,14 +332,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("task", help="module and function, as in exact.compare")
     parser.add_argument("--arguments", default="{}", metavar="JSON", help="of the function")
     parser.add_argument(
-        "--guarded", action="store_true", help="end when the standard input is closed, and leave no process behind"
+        "--guarded", metavar="DIR", help="end when the standard input is closed; leave no process behind, nor DIR"
     )
     options = parser.parse_args(arguments)
-    if options.guarded:
+    if options.guarded is not None:
         adopt_orphans()
         # What is registered first is done last, when everybody had the time to end what is theirs.
-        atexit.register(lambda: end_others(os.getpid()))
-        threading.Thread(target=_end_with_input, daemon=True).start()
+        atexit.register(_leave_nothing, options.guarded)
+        threading.Thread(target=_end_with_input, args=(options.guarded,), daemon=True).start()
     module, function = options.task.rsplit(".", maxsplit=1)
     with _rows_only() as stream:
         try:
@@ -340,11 +364,17 @@ def _rows_only() -> IO[str]:
     return os.fdopen(own, "w", encoding="utf-8")
 
 
-def _end_with_input() -> None:
-    """Wait until whoever started this process is gone, and end it then with all that it has started."""
+def _leave_nothing(scratch: str) -> None:
+    """End all that this process has started, and remove the folder of what they have written."""
+    end_others(os.getpid())
+    shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _end_with_input(scratch: str) -> None:
+    """Wait until whoever started this process is gone, and end it then with all that it has started and written."""
     while os.read(0, 1):
         pass
-    end_others(os.getpid())
+    _leave_nothing(scratch)
     os.killpg(0, signal.SIGKILL)
 
 

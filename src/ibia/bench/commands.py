@@ -16,8 +16,9 @@ from typing import Annotated
 import typer
 
 from ibia.bench.apart import Limits, Row
+from ibia.bench.machine import machine_lines
 from ibia.bench.report import short, write_json
-from ibia.bench.run import ANSWERED, Plan, known_rows, plan_runs, run_plan, version_here
+from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
 from ibia.bench.store import Store, read_results
@@ -118,6 +119,9 @@ def _run(
     any_version: Annotated[
         bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
     ] = False,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Run again what failed, crashed, was unusable, or out of time or memory.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
 ) -> None:
     """Run solvers on sets of models; what the results file has already is not repeated."""
@@ -127,7 +131,7 @@ def _run(
     chosen = list({solver.label: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
-        plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version)
+        plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
         carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
 
 
@@ -206,6 +210,8 @@ def _report(
         page = make_page(ordered, title=title, worst=worst)
     write_text(out, page)
     typer.echo(f"{out}: {'; '.join(filter(None, (extent(ordered), gaps(ordered))))}")
+    for line in machine_lines(run.row for run in ordered.runs if run.row is not None):
+        typer.echo(line)
     if png is not None:
         for path in write_pictures(all_figures(ordered), png):
             typer.echo(path)
@@ -244,13 +250,31 @@ def _as_written(paths: list[Path]) -> Iterator[None]:
 
 
 def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
-    """Return the rows of results files; only those of some solvers, if any are named."""
+    """Return the rows of results files; only those of some solvers, if any are named.
+
+    Models that cannot be used say nothing about solvers: they are left out, and named.
+    """
     rows = read_results(paths)
     found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
         raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
-    return found
+    for line in dict.fromkeys(filter(None, map(_data_line, found))):
+        typer.echo(line, err=True)
+    usable = [row for row in found if row["status"] != UNUSABLE]
+    if not usable:
+        raise InputError(f"No model in {', '.join(map(str, paths))} can be used, so there is nothing to show.")
+    return usable
+
+
+def _data_line(row: Row) -> str | None:
+    """Return what is wrong with the model of a row or with its reference, None if nothing is."""
+    name = f"{row['family']}/{row['name']}"
+    if row["status"] == UNUSABLE:
+        return plain(f"{name} cannot be used and is left out: {row['error']}")
+    if "reference_error" in row:
+        return plain(f"{name} is not compared with a reference: {row['reference_error']}")
+    return None
 
 
 def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> list[Row]:
@@ -272,11 +296,17 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
             err=True,
         )
     counted = {"ended": 0}
+    named: set[str] = set()
     with _progress(len(plan.todo), jobs) as (show, say):
 
         def report(row: Row) -> None:
             counted["ended"] += 1
-            if not quiet:
+            # What is wrong with the data is said once, not for each solver.
+            fault = _data_line(row)
+            if fault is not None and fault not in named:
+                named.add(fault)
+                say(fault)
+            if not quiet and row["status"] != UNUSABLE:
                 say(run_line(row))
             show(row)
 
@@ -298,9 +328,10 @@ RUN_HEADER = (
 
 def run_line(row: Row) -> str:
     """Return the line of a run under `RUN_HEADER`."""
-    start = f"{row['family']:<12}{row['name']:<32}{row['solver']:<36}"
+    # Names of any length do not run into each other.
+    start = f"{row['family']:<11} {row['name']:<31} {row['solver']:<35} "
     if row["status"] != ANSWERED:
-        return plain(f"{start} {row['status']}: {row.get('error', '')}")
+        return plain(f"{start}{row['status']}: {row.get('error', '')}")
     estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
     memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
     return plain(

@@ -20,7 +20,7 @@ from ibia.errors import InputError
 if TYPE_CHECKING:
     from ibia.model import Model
 
-__all__ = ["Instance", "find_instance", "find_instances", "load", "scan_folder"]
+__all__ = ["Instance", "find_instance", "find_instances", "find_unlisted", "load", "scan_folder"]
 
 Number = TypeVar("Number", int, float)
 
@@ -159,6 +159,12 @@ def _read_index(data: Path, index: Path) -> list[Instance]:
     return [_instance(data, row, f"{index}, line {line}") for line, row in rows]
 
 
+def find_unlisted(data: Path, listed: Collection[Instance]) -> list[Instance]:
+    """Return the instances that a benchmark folder has files of, and that are none of those listed."""
+    known = {(instance.folder, instance.name) for instance in listed}
+    return [instance for instance in scan_folder(data, _MODELS) if (instance.folder, instance.name) not in known]
+
+
 def scan_folder(data: Path, suffixes: tuple[str, ...]) -> list[Instance]:
     """Return an instance for each model file with one of these suffixes in a folder and the folders in it."""
     found: dict[tuple[Path, str], Instance] = {}
@@ -176,11 +182,14 @@ def scan_folder(data: Path, suffixes: tuple[str, ...]) -> list[Instance]:
     return list(found.values())
 
 
-def _instance(data: Path, row: Mapping[str, str | None], place: str) -> Instance:
+def _instance(data: Path, row: Mapping[str | None, str | list[str] | None], place: str) -> Instance:
     """Return the instance of a line of an index, whose place an error names."""
-    cells = {name: cell for name, cell in row.items() if cell is not None}
-    if len(cells) < len(row):
-        raise InputError(f"{place}: expected {len(row)} cells, found {len(cells)}.")
+    cells = {name: cell for name, cell in row.items() if name is not None and isinstance(cell, str)}
+    columns = [name for name in row if name is not None]
+    # Cells of no column stand together in a list.
+    more = row.get(None) or []
+    if more or len(cells) < len(columns):
+        raise InputError(f"{place}: expected {len(columns)} cells, found {len(cells) + len(more)}.")
     width = _number(cells, "minfill_width", float, place)
     return Instance(
         folder=data / cells["family"],
@@ -215,6 +224,13 @@ def find_instance(data: str | Path, family: str, name: str) -> Instance:
 def load(instance: Instance) -> tuple[Model, dict[int, int]]:
     """Read the model and the evidence of an instance."""
     import ibia
+    from ibia.model import check_evidence
 
-    path = instance.evidence_path
-    return ibia.read(instance.model_path), {} if path is None else ibia.read_evidence(path)
+    model, path = ibia.read(instance.model_path), instance.evidence_path
+    if path is None:
+        return model, {}
+    evidence = ibia.read_evidence(path)
+    try:
+        return model, check_evidence(model, evidence)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None

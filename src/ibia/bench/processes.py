@@ -25,6 +25,8 @@ _ADOPT_ORPHANS = 36
 _ENDED_EVERY, _LOOKS = 0.01, 200
 # States of processes that are only waiting for somebody to ask how they ended.
 _ENDED = (b"Z", b"X")
+# A process that has ended meanwhile, or that has become another user's, cannot be ended.
+_OUT_OF_REACH = (ProcessLookupError, PermissionError)
 
 
 @dataclass(frozen=True)
@@ -64,10 +66,11 @@ def end_tree(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a session of its own, and all that it has started; return when it has ended."""
     if process.poll() is None:
         # It is to start nothing more, but to adopt what those that are ended leave behind.
-        process.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(*_OUT_OF_REACH):
+            process.send_signal(signal.SIGSTOP)
     end_others(process.pid)
     if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(*_OUT_OF_REACH):
             os.killpg(process.pid, signal.SIGKILL)
     if process.stdin is not None:
         process.stdin.close()
@@ -79,7 +82,7 @@ def end_others(root: int) -> None:
     for _ in range(_LOOKS):
         others = [process for process in _tree(root) if process.number != root]
         for process in others:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(*_OUT_OF_REACH):
                 os.kill(process.number, signal.SIGKILL)
         if all(process.has_ended for process in others):
             return

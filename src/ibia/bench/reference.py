@@ -12,6 +12,7 @@ import math
 import os
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ibia
+from ibia.errors import InputError, ZeroProbabilityError
 from ibia.model import Model
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "cache_folder",
     "compute_reference",
     "fingerprint",
+    "keep_reference",
     "kept_reference",
     "known_reference",
 ]
@@ -49,11 +52,22 @@ class Reference:
         A distribution for each variable, the observed ones included; None if not known.
     log10_z
         Decimal logarithm of the partition function; None if not known.
+    fault
+        A sentence, if something is known and cannot be used.
     """
 
     kind: str = "none"
     marginals: tuple[NDArray[np.float64], ...] | None = None
     log10_z: float | None = None
+    fault: str | None = None
+
+    @property
+    def is_impossible(self) -> bool:
+        """Whether Z is 0, so that there are no marginals."""
+        return self.marginals is None and self.log10_z == -math.inf
+
+
+_IMPOSSIBLE = Reference("exact", None, -math.inf)
 
 
 def fingerprint(model: Model, evidence: Mapping[int, int]) -> str:
@@ -81,16 +95,32 @@ def known_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
     return kept
 
 
+def keep_reference(model: Model, evidence: Mapping[int, int]) -> None:
+    """Have the reference of a model computed and kept, if that was not done before."""
+    known_reference(model, evidence)
+    if kept_reference(fingerprint(model, evidence)) is None:
+        raise InputError(f"{cache_folder()} cannot be written.")
+
+
 def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
     """Return the exact answer of a model, and an empty reference if it is too wide."""
     from ibia.answer import prepare_model
 
-    problems = prepare_model(model, dict(evidence)).problems
+    try:
+        problems = prepare_model(model, dict(evidence)).problems
+    except ZeroProbabilityError:
+        # Nothing is approximated there.
+        return _IMPOSSIBLE
     width = max((problem.width for problem in problems), default=0.0)
     if width > WIDEST:
         return Reference()
-    # A little more than the width that was found: another search may find another tree.
-    result = ibia.infer(model, dict(evidence), bound=max(math.ceil(width) + 1.0, 2.0))
+    try:
+        # A little more than the width that was found: another search may find another tree.
+        result = ibia.infer(model, dict(evidence), bound=max(math.ceil(width) + 1.0, 2.0))
+    except ZeroProbabilityError as error:
+        if not error.certain:
+            raise
+        return _IMPOSSIBLE
     if not result.exact:
         return Reference()
     return Reference("exact", result.marginals, result.log10_z)
@@ -101,7 +131,7 @@ def kept_reference(mark: str) -> Reference | None:
     try:
         with np.load(_path(mark), allow_pickle=False) as data:
             if not data["cardinalities"].size:
-                return Reference()
+                return _IMPOSSIBLE if float(data["log10_z"]) == -math.inf else Reference()
             ends = np.cumsum(data["cardinalities"])[:-1]
             return Reference("exact", tuple(np.split(data["values"], ends)), float(data["log10_z"]))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -125,7 +155,8 @@ def _keep(mark: str, reference: Reference) -> None:
         os.replace(temporary, path)
     except OSError:
         # Without a cache it is computed again.
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def _path(mark: str) -> Path:

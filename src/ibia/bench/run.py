@@ -14,18 +14,33 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ibia.bench.apart import CRASHED, OUT_OF_TIME, RESTART_CLOCK, STOP_CLOCK, Job, Limits, Row, run_jobs
+from ibia.bench.apart import (
+    CRASHED,
+    FAILED,
+    OUT_OF_MEMORY,
+    OUT_OF_TIME,
+    RESTART_CLOCK,
+    STOP_CLOCK,
+    Job,
+    Limits,
+    Row,
+    run_jobs,
+)
+from ibia.bench.machine import describe_machine
 from ibia.bench.metrics import find_nonsense, score
-from ibia.bench.reference import Reference
+from ibia.bench.reference import Reference, keep_reference
+from ibia.bench.report import counted
 from ibia.bench.sets import Item, item_from
 from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
 from ibia.bench.store import Store
-from ibia.errors import InputError, UnavailableError
+from ibia.errors import IbiaError, InputError, UnavailableError
+from ibia.model import Model
 
 __all__ = [
     "ANSWERED",
     "NONSENSE",
     "UNSUITED",
+    "UNUSABLE",
     "Plan",
     "Run",
     "known_rows",
@@ -38,6 +53,13 @@ __all__ = [
 
 # The status of a row; `apart` has those of runs that were stopped or failed.
 ANSWERED, NONSENSE, UNSUITED = "answered", "nonsense", "unsuited"
+# The model or its evidence is at fault: such a row says nothing about the solver.
+UNUSABLE = "unusable"
+
+_IMPOSSIBLE = "Z is 0 by the reference: the evidence, or the model as such, is impossible, so there are no marginals."
+_NOT_COMPARED = "The comparison with the reference did not come to an end."
+# How runs ended that are done again on request: a solver or a machine that was mended may do better.
+_RETRIED = (FAILED, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, UNUSABLE)
 # What a run is known by, its version aside.
 _KNOWN_BY = ("family", "name", "digest", "solver", "limits")
 
@@ -82,6 +104,7 @@ def plan_runs(
     known: Iterable[Row],
     *,
     any_version: bool = False,
+    retry: bool = False,
 ) -> Plan:
     """Return the runs of all solvers on all items that have no row yet.
 
@@ -91,13 +114,15 @@ def plan_runs(
         Rows there are.
     any_version
         Whether rows of other versions of a solver will do.
+    retry
+        Whether runs that ended in a way that another try may change are as good as none.
     """
-    return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version)
+    return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version, retry)
 
 
 def known_rows(items: Sequence[Item], solvers: Sequence[Solver], limits: Limits, known: Iterable[Row]) -> list[Row]:
     """Return the rows there are of solvers on items: those of the version that is here, else of any other."""
-    return list(_plan(items, [(solver, version_here(solver)) for solver in solvers], limits, known, True).done)
+    return list(_plan(items, [(solver, version_here(solver)) for solver in solvers], limits, known, True, False).done)
 
 
 def version_here(solver: Solver) -> str | None:
@@ -114,6 +139,7 @@ def _plan(
     limits: Limits,
     known: Iterable[Row],
     any_version: bool,
+    retry: bool,
 ) -> Plan:
     rows: dict[str, Row] = {}
     others: dict[str, Row] = {}
@@ -129,7 +155,7 @@ def _plan(
             found = rows.get(run.key)
             if found is None and any_version:
                 found = others.get(_key({**run.label, "version": None}))
-            if found is None:
+            if found is None or (retry and found.get("status") in _RETRIED):
                 todo[run.key] = run
             else:
                 done[run.key] = found
@@ -181,15 +207,21 @@ def run_plan(
     announce
         Called with what is done before the first run, if anything is.
     """
-    _make_references(plan, at_once, announce)
+    faults = _make_references(plan, at_once, announce)
     jobs = []
     for run in plan.todo:
-        arguments = {"item": run.item.plain(), "solver": run.solver.label, "limits": vars(plan.limits)}
+        arguments = {
+            "item": run.item.plain(),
+            "solver": run.solver.label,
+            "limits": vars(plan.limits),
+            "reference_error": faults.get(run.label["digest"]),
+        }
         jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
 
     def keep(row: Row) -> None:
         # The solver may have changed since the plan was made; the row says which version has run.
         row["key"] = _key(row)
+        row["machine"] = describe_machine()
         row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
         store.append(row)
         report(row)
@@ -197,45 +229,77 @@ def run_plan(
     return run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
 
 
-def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> None:
-    """Compute the references that are not known, once, so that no two runs do it at the same time."""
+def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> dict[str, str]:
+    """Compute the references that are not known, once and in processes of their own, which no run is charged with.
+
+    Returns
+    -------
+    For each model, by its digest, whose reference could not be computed: a sentence that says why.
+    """
     digests = {run.label["digest"]: run.item for run in plan.todo}
-    items = [item for digest, item in digests.items() if item.lacks_reference(digest)]
-    if items:
-        announce(f"Computing exact answers of up to {len(items)} models first; they are kept.")
-    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in items]
-    run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
+    lacking = {digest: item for digest, item in digests.items() if item.lacks_reference(digest)}
+    if lacking:
+        announce(f"Computing exact answers of up to {counted(len(lacking), 'model')} first; they are kept.")
+    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in lacking.values()]
+    rows = run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
+    return {
+        digest: f"The exact answer could not be computed: {row['error']}"
+        for digest, row in zip(lacking, rows, strict=True)
+        if "error" in row
+    }
 
 
 def make_reference(item: dict[str, Any]) -> Row:
     """Have the reference of an item computed and kept."""
-    found = item_from(item)
-    return {"reference": found.reference(*found.load()).kind}
+    keep_reference(*item_from(item).load())
+    return {"reference": "kept"}
 
 
-def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator[Row]:
-    """Run a solver on an item in this process and compare its answer with the reference."""
+def solve(
+    item: dict[str, Any], solver: str, limits: dict[str, Any], reference_error: str | None = None
+) -> Iterator[Row]:
+    """Run a solver on an item in this process and compare its answer with the reference.
+
+    What can be wrong with the data is found before the solver runs: it is no fault of the solver.
+
+    Parameters
+    ----------
+    reference_error
+        Why there is no reference, if it was to be computed and was not.
+    """
     from ibia.control import Stopped
 
     chosen, allowance = parse_solver(solver), Allowance(**limits)
     version = chosen.version()
+    row: Row = {"version": version}
     found = item_from(item)
-    model, evidence = found.load()
-    row: Row = {
-        "version": version,
+    try:
+        model, evidence = found.load()
+    except InputError as error:
+        yield {**row, "status": UNUSABLE, "error": str(error)}
+        return
+    row |= {
         "variables": len(model.variables),
         "factors": len(model.factors),
         "observed": len(evidence),
         "largest_cardinality": max(model.cardinalities, default=0),
     }
+    reference = _reference(found, model, evidence) if reference_error is None else Reference(fault=reference_error)
+    if reference.is_impossible:
+        yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
+        return
     try:
         chosen.warm_up()
+        began = time.perf_counter()
         ready = chosen.prepare(model, evidence, allowance)
+        row["prepare_seconds"] = time.perf_counter() - began
         yield {**row, RESTART_CLOCK: time.monotonic()}
         began = time.perf_counter()
         answer = ready()
         taken = time.perf_counter() - began
-        yield {**row, STOP_CLOCK: time.monotonic()}
+        # In all rows from here on: whoever watches may see any of them first.
+        row[STOP_CLOCK] = time.monotonic()
+        yield row
     except UnsuitedError as error:
         yield {**row, "status": UNSUITED, "error": str(error)}
         return
@@ -253,12 +317,25 @@ def solve(item: dict[str, Any], solver: str, limits: dict[str, Any]) -> Iterator
     if nonsense is not None:
         yield {**row, "status": NONSENSE, "error": nonsense}
         return
-    yield {**row, "status": ANSWERED, **compare(answer, found.reference(model, evidence), evidence)}
+    row["status"] = ANSWERED
+    # An answer is one, whatever becomes of the comparison.
+    yield {**row, **compare(answer, Reference(fault=_NOT_COMPARED), evidence)}
+    yield {**row, **compare(answer, reference, evidence)}
+
+
+def _reference(item: Item, model: Model, evidence: dict[int, int]) -> Reference:
+    """Return the reference of an item, and what is wrong with it if it cannot be used."""
+    try:
+        return item.reference(model, evidence)
+    except IbiaError as error:
+        return Reference(fault=str(error))
 
 
 def compare(answer: Answer, reference: Reference, evidence: dict[int, int]) -> Row:
     """Return the errors of an answer, as far as the truth is known."""
     row: Row = {"reference": reference.kind, "delta_log10_z": None}
+    if reference.fault is not None:
+        row["reference_error"] = reference.fault
     if reference.marginals is not None:
         errors = score(answer.marginals, reference.marginals, evidence)
         row |= {

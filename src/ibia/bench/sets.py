@@ -15,8 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ibia.bench.instances import Instance, find_instances, load, scan_folder
+from ibia.bench.instances import Instance, find_instances, find_unlisted, load, scan_folder
+from ibia.bench.metrics import find_nonsense
 from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
+from ibia.bench.report import counted
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -61,7 +63,13 @@ class Item(Protocol):
         ...
 
     def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
-        """Return the true answer of the model that was loaded, as far as it is known or can be computed."""
+        """Return the true answer of the model that was loaded, as far as it is known or can be computed.
+
+        Raises
+        ------
+        InputError
+            What is known of it cannot be used.
+        """
         ...
 
     def digest(self) -> str:
@@ -109,10 +117,14 @@ class FileItem:
     def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
         from ibia.formats import read_marginals, read_partition
 
-        marginals, partition = self.instance.marginals_path, self.instance.partition_path
+        path, partition = self.instance.marginals_path, self.instance.partition_path
         log10_z = None if partition is None else read_partition(partition)
-        if marginals is not None:
-            return Reference(self.instance.reference, tuple(read_marginals(marginals)), log10_z)
+        if path is not None:
+            marginals = read_marginals(path)
+            nonsense = find_nonsense(marginals, model.cardinalities)
+            if nonsense is not None:
+                raise InputError(f"{path}: {nonsense}")
+            return Reference(self.instance.reference, tuple(marginals), log10_z)
         if self._is_unknown:
             return known_reference(model, evidence)
         return Reference(self.instance.reference, None, log10_z)
@@ -218,7 +230,9 @@ def _generated(member: Any) -> GeneratedItem:
 
 
 def _folder_sets(data: Path) -> list[ItemSet]:
-    instances = _those_here(data, find_instances(data))
+    listed = find_instances(data)
+    instances = [instance for instance in listed if instance.has_model]
+    _report_differences(data, listed)
 
     def taken(name: str, about: str, wanted: Callable[[Instance], bool]) -> ItemSet:
         return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)))
@@ -238,13 +252,17 @@ def _folder_sets(data: Path) -> list[ItemSet]:
     ]
 
 
-def _those_here(data: Path, instances: Sequence[Instance]) -> list[Instance]:
-    """Return the instances whose model is there, and say which the index names that are not."""
-    missing = [f"{instance.family}/{instance.name}" for instance in instances if not instance.has_model]
-    if missing:
-        names = ", ".join(missing[:_NAMED]) + (" and others" if len(missing) > _NAMED else "")
-        print(f"{data} lacks {len(missing)} models of its index, which are left out: {names}.", file=sys.stderr)
-    return [instance for instance in instances if instance.has_model]
+def _report_differences(data: Path, listed: Sequence[Instance]) -> None:
+    """Say which models the index names that are not there, and which are there that it does not name."""
+    for verb, what, instances in (
+        ("lacks", "of its index", [instance for instance in listed if not instance.has_model]),
+        ("has", "that its index does not name", find_unlisted(data, listed)),
+    ):
+        if instances:
+            names = ", ".join(f"{instance.family}/{instance.name}" for instance in instances[:_NAMED])
+            others = " and others" if len(instances) > _NAMED else ""
+            count = counted(len(instances), "model")
+            print(f"{data} {verb} {count} {what}, left out: {names}{others}.", file=sys.stderr)
 
 
 def _as_network(instance: Instance) -> Instance:
@@ -282,30 +300,14 @@ def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
 
 
 def _single(text: str) -> GeneratedItem:
-    from ibia.bench.generate import FAMILIES
+    from ibia.bench.generate import FAMILIES, read_parameters
 
     family, _, words = text.partition(":")
     if family not in FAMILIES:
         raise InputError(f"There is no family {family!r} of generated models; expected one of {', '.join(FAMILIES)}.")
-    parameters: dict[str, int | float | bool] = {}
-    for word in words.split(","):
-        name, _, value = word.partition("=")
-        try:
-            parameters[name] = {"yes": True, "no": False}[value] if value in ("yes", "no") else _number(value)
-        except ValueError:
-            raise InputError(f"{text}: expected NAME=NUMBER, found {word!r}.") from None
-    item = GeneratedItem(family, text, parameters)
+    item = GeneratedItem(family, text, read_parameters(family, words))
     try:
         item.load()
-    except InputError:
-        raise
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"{text}: {str(error).partition(') ')[2] or error}.") from None
+    except InputError as error:
+        raise InputError(f"{text}: {error}") from None
     return item
-
-
-def _number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ibia.bench.apart import Limits
 from ibia.bench.report import mean
-from ibia.bench.run import ANSWERED
+from ibia.bench.run import ANSWERED, UNUSABLE
 from ibia.bench.sets import FileItem, Item
 from ibia.bench.store import Row
 
@@ -106,7 +106,9 @@ class Table:
         versions
             Those of the solvers that are here, by label; None of one that is not.
         """
-        members = [item for item in items if self.takes(item)]
+        rows = list(rows)
+        unusable = {(row["family"], row["name"]): row["error"] for row in rows if row["status"] == UNUSABLE}
+        members = [item for item in items if self.takes(item) and _place(item) not in unusable]
         known = {_place(item) for item in members}
         answers: dict[Column, dict[tuple[str, str], Row]] = {column: {} for column in columns}
         for row in rows:
@@ -118,6 +120,8 @@ class Table:
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
         lines += ["", *_missing(members, columns, answers), *_outdated(columns, answers, versions or {})]
+        for (family, name), error in unusable.items():
+            lines += [f"Left out, since it cannot be used: {family}/{name} ({error})", ""]
         lines.append(f"Published: {published()['source']} ({about['label']})")
         return "\n".join(lines)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ibia import examples
 from ibia.bench.generate.dynamic import dynamic
+from ibia.bench.generate.parameters import PARAMETERS, Value
 from ibia.bench.generate.pedigree import pedigree
 from ibia.bench.generate.regular import regular
 from ibia.bench.generate.sampling import sampled_evidence
@@ -20,8 +21,6 @@ from ibia.errors import InputError
 from ibia.model import Model
 
 __all__ = ["FAMILIES", "SETS", "Generated", "find_generated"]
-
-Parameter = int | float | bool
 
 
 @dataclass(frozen=True)
@@ -40,18 +39,18 @@ class Generated:
 
     family: str
     name: str
-    parameters: Mapping[str, Parameter] = field(hash=False)
+    parameters: Mapping[str, Value] = field(hash=False)
 
     def make(self) -> tuple[Model, dict[int, int]]:
         """Return the model and its evidence, the same each time."""
         return FAMILIES[self.family](**self.parameters)
 
 
-def _grid(**parameters: Parameter) -> tuple[Model, dict[int, int]]:
+def _grid(**parameters: Value) -> tuple[Model, dict[int, int]]:
     return examples.grid(**parameters), {}  # type: ignore[arg-type]
 
 
-def _regular(**parameters: Parameter) -> tuple[Model, dict[int, int]]:
+def _regular(**parameters: Value) -> tuple[Model, dict[int, int]]:
     return regular(**parameters), {}  # type: ignore[arg-type]
 
 
@@ -62,7 +61,7 @@ def _diagnosis(diseases: int, findings: int, parents: int, observed: float, seed
     return model, sampled_evidence(model, sorted(seen.tolist()), random)
 
 
-def _pedigree(seed: int, **parameters: Parameter) -> tuple[Model, dict[int, int]]:
+def _pedigree(seed: int, **parameters: Value) -> tuple[Model, dict[int, int]]:
     model, observed = pedigree(seed=seed, **parameters)  # type: ignore[arg-type]
     return model, sampled_evidence(model, observed, _evidence_random(seed))
 
@@ -76,7 +75,7 @@ def _dynamic(
     return model, sampled_evidence(model, observed, _evidence_random(seed))
 
 
-def _cliques(**parameters: Parameter) -> tuple[Model, dict[int, int]]:
+def _cliques(**parameters: Value) -> tuple[Model, dict[int, int]]:
     return examples.clique_chain(**parameters), {}  # type: ignore[arg-type]
 
 
@@ -95,24 +94,13 @@ FAMILIES: dict[str, Callable[..., tuple[Model, dict[int, int]]]] = {
 }
 
 
-# The parameters of each family, in the order in which they make up a name.
-_PARAMETERS = {
-    "grid": ("rows", "columns", "coupling", "field", "attractive", "seed"),
-    "regular": ("size", "degree", "states", "coupling", "field", "seed"),
-    "diagnosis": ("diseases", "findings", "parents", "observed", "seed"),
-    "pedigree": ("people", "founders", "loci", "alleles", "typed", "recombination", "seed"),
-    "dynamic": ("slices", "hidden", "interface", "sensors", "states", "seed"),
-    "cliques": ("size", "width", "together", "coupling", "seed"),
-}
-
-
-def _generated(family: str, *values: Parameter) -> Generated:
+def _generated(family: str, *values: Value) -> Generated:
     """Return a member of a set out of its parameters in order."""
     words = [("attractive" if value else "mixed") if isinstance(value, bool) else f"{value:g}" for value in values]
-    return Generated(family, "-".join([family, *words]), dict(zip(_PARAMETERS[family], values, strict=True)))
+    return Generated(family, "-".join([family, *words]), dict(zip(PARAMETERS[family], values, strict=True)))
 
 
-_MEMBERS: dict[str, tuple[tuple[str, *tuple[Parameter, ...]], ...]] = {
+_MEMBERS: dict[str, tuple[tuple[str, *tuple[Value, ...]], ...]] = {
     "quick": (
         ("grid", 15, 15, 2.0, 0.1, False, 1),
         ("grid", 16, 16, 3.0, 0.1, False, 2),

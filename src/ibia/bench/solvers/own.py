@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibia
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.errors import InputError
 from ibia.limits import parse_size, parse_time
 from ibia.model import Model
 
@@ -23,6 +24,9 @@ __all__ = ["Ibia", "Paper", "own_version"]
 _PAPER_BOUND = 20.0
 # Modules that do not touch the answers.
 _BESIDE = ("cli.py", "demo.py", "__main__.py")
+
+# Options that are choices of the engine.
+_CHOICES = ("reduce", "loss", "update", "order", "sweeps", "threshold", "slices")
 
 # What of a result is kept.
 _KEPT = (
@@ -108,6 +112,20 @@ class Ibia(Solver):
     threshold: float | None = option(None, _choice("threshold", float), "smallest change that uses a link")
     slices: str | None = option(None, _choice("slices"), "auto, never or always")
 
+    def __post_init__(self) -> None:
+        """Have the engine check what its options are together, before anything runs."""
+        from ibia.answer import Choices
+
+        try:
+            Choices(**self.choices).validate(self.bound)
+        except InputError as error:
+            raise InputError(f"The solver {self.label} cannot be run: {error}.") from None
+
+    @property
+    def choices(self) -> dict[str, Any]:
+        """How to infer, whatever the bound: the options that are not left to the engine."""
+        return {name: getattr(self, name) for name in _CHOICES if getattr(self, name) is not None}
+
     def version(self) -> str:
         """Return the version of the package."""
         return own_version()
@@ -126,15 +144,8 @@ class Ibia(Solver):
             "time_limit": allowance.seconds if unlimited else self.time,
             "memory_limit": allowance.memory if unlimited else self.memory,
             "threads": allowance.threads,
-            "reduce": self.reduce,
-            "loss": self.loss,
-            "update": self.update,
-            "order": self.order,
-            "sweeps": self.sweeps,
-            "threshold": self.threshold,
-            "slices": self.slices,
         }
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in given.items() if value is not None} | self.choices
 
     def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
         """Return what answers a model."""
@@ -187,6 +198,7 @@ class Paper(Ibia):
     def __post_init__(self) -> None:
         if self.bound is None:
             object.__setattr__(self, "bound", _PAPER_BOUND)
+        super().__post_init__()
 
     def arguments(self, model: Model, allowance: Allowance) -> dict[str, Any]:
         """Return the arguments of `ibia.infer`."""

@@ -1,0 +1,156 @@
+"""The parameters of generated families: their names, what they may be, and what they are if nobody says.
+
+Reads them as users write them, ``rows=8,columns=8,coupling=1``. Knows nothing of how models are made.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ibia.errors import InputError
+
+__all__ = ["PARAMETERS", "Number", "Parameter", "Value", "YesNo", "read_parameters"]
+
+Value = int | float | bool
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a family.
+
+    Attributes
+    ----------
+    default
+        None if it has to be given.
+    """
+
+    default: Value | None
+
+    @property
+    def expected(self) -> str:
+        """What it may be, in words."""
+        raise NotImplementedError
+
+    def read(self, text: str) -> Value:
+        """Return what a text stands for; raise ValueError if it is not as expected."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Number(Parameter):
+    """A finite number, whole if the least is."""
+
+    least: int | float = 1
+    most: float = math.inf
+
+    @property
+    def expected(self) -> str:
+        """What it may be, in words."""
+        kind = "a whole number" if isinstance(self.least, int) else "a number"
+        return f"{kind} of at least {self.least:g}" + ("" if math.isinf(self.most) else f" and at most {self.most:g}")
+
+    def read(self, text: str) -> Value:
+        """Return the number."""
+        value = type(self.least)(text)
+        if not self.least <= value <= self.most or math.isinf(value):
+            raise ValueError
+        return value
+
+
+@dataclass(frozen=True)
+class YesNo(Parameter):
+    """Yes or no."""
+
+    @property
+    def expected(self) -> str:
+        """What it may be, in words."""
+        return "yes or no"
+
+    def read(self, text: str) -> Value:
+        """Return whether it is yes."""
+        if text not in ("yes", "no"):
+            raise ValueError
+        return text == "yes"
+
+
+_SEED = Number(0, least=0)
+# From where to where: shares, and logarithms of entries of tables, which are to stay finite.
+_SHARE, _EXPONENT = (0.0, 1.0), (0.0, 100.0)
+
+# In the order in which they make up the name of a member of a set.
+PARAMETERS: dict[str, dict[str, Parameter]] = {
+    "grid": {
+        "rows": Number(None),
+        "columns": Number(None),
+        "coupling": Number(1.0, *_EXPONENT),
+        "field": Number(0.3, *_EXPONENT),
+        "attractive": YesNo(False),
+        "seed": _SEED,
+    },
+    "regular": {
+        "size": Number(None),
+        "degree": Number(None, least=0),
+        "states": Number(2),
+        "coupling": Number(1.0, *_EXPONENT),
+        "field": Number(0.3, *_EXPONENT),
+        "seed": _SEED,
+    },
+    "diagnosis": {
+        "diseases": Number(None),
+        "findings": Number(None),
+        "parents": Number(3),
+        "observed": Number(1.0, *_SHARE),
+        "seed": _SEED,
+    },
+    "pedigree": {
+        "people": Number(None),
+        "founders": Number(None, least=2),
+        "loci": Number(None),
+        "alleles": Number(3),
+        "typed": Number(0.5, *_SHARE),
+        "recombination": Number(0.1, *_SHARE),
+        "seed": _SEED,
+    },
+    "dynamic": {
+        "slices": Number(None),
+        "hidden": Number(None, least=2),
+        "interface": Number(None, least=2),
+        "sensors": Number(3, least=0),
+        "states": Number(2),
+        "seed": _SEED,
+    },
+    "cliques": {
+        "size": Number(None),
+        "width": Number(8),
+        "together": Number(2),
+        "coupling": Number(1.0, *_EXPONENT),
+        "seed": _SEED,
+    },
+}
+
+
+def read_parameters(family: str, words: str) -> dict[str, Value]:
+    """Return all parameters of a family out of a text like ``rows=8,columns=8``; those not given are as by default."""
+    known = PARAMETERS[family]
+    given: dict[str, Value] = {}
+    for word in words.split(","):
+        name, separator, text = word.partition("=")
+        if not separator or name not in known:
+            expected = ", ".join(known)
+            raise InputError(
+                f"Models of the family {family} have no parameter {word!r}; expected NAME=VALUE with: {expected}."
+            )
+        if name in given:
+            raise InputError(f"The parameter {name} of a model of the family {family} is given twice.")
+        try:
+            given[name] = known[name].read(text)
+        except ValueError:
+            raise InputError(
+                f"The parameter {name} of a model of the family {family} is {text!r}; expected {known[name].expected}."
+            ) from None
+    defaults = {name: parameter.default for name, parameter in known.items() if parameter.default is not None}
+    missing = [f"{name}=…" for name in known if name not in {*defaults, *given}]
+    if missing:
+        raise InputError(f"A model of the family {family} needs {', '.join(missing)} as well.")
+    return defaults | given

@@ -1,0 +1,253 @@
+"""Faults of the data are no faults of solvers, answers outlive what comes after them, limits say what they mean."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ibia
+from ibia import examples
+from ibia.bench import apart, processes
+from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
+from ibia.bench.reference import cache_folder, kept_reference
+from ibia.bench.run import plan_runs, run_plan, solve
+from ibia.bench.sets import choose, find_sets
+from ibia.bench.solvers import parse_solver
+from ibia.bench.store import Store
+from ibia.formats import write_evidence, write_marginals
+from ibia.model import Model
+
+LIMITS = {"seconds": None, "memory": None, "threads": 1}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("IBIA_DATA", raising=False)
+
+
+def right(data):
+    (item,) = choose(find_sets(data), ["uai2014"])
+    return item
+
+
+def rows_of(item, solver="ibia:bound=10", **more):
+    return list(solve(item.plain(), solver, LIMITS, **more))
+
+
+def run(item, tmp_path):
+    """Run a solver on an item as the bench does, in processes of their own."""
+    with Store(tmp_path / "out.jsonl") as store:
+        (row,) = run_plan(plan_runs([item], [parse_solver("ibia:bound=10")], Limits(60.0), []), store)
+    return row
+
+
+def _spoil_partition(toys: Path) -> None:
+    (toys / "right.PR").write_text("PR\nnonsense\n")
+
+
+def _spoil_marginals(toys: Path) -> None:
+    (toys / "right.MAR.xz").unlink()
+    (toys / "right.MAR").write_text("MAR\n5 2 0.5\n")
+
+
+def _shorten_marginals(toys: Path) -> None:
+    write_marginals(toys / "right.MAR.xz", [np.array([0.5, 0.5])] * 4)
+
+
+def _widen_a_marginal(toys: Path) -> None:
+    sizes = [2, 2, 4, 2, 2]
+    write_marginals(toys / "right.MAR.xz", [np.full(size, 1.0 / size) for size in sizes])
+
+
+def _unbalance_a_marginal(toys: Path) -> None:
+    (toys / "right.MAR.xz").unlink()
+    (toys / "right.MAR").write_text("MAR\n5 2 0.5 0.6 2 0.5 0.5 3 1 0 0 2 0 1 2 0.5 0.5\n")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (_spoil_partition, "right.PR, line 2: "),
+        (_spoil_marginals, "right.MAR, line 2: "),
+        (_shorten_marginals, "right.MAR.xz: There are 4 marginals for 5 variables."),
+        (_widen_a_marginal, "right.MAR.xz: The marginal of variable 2 has 4 states instead of 3."),
+        (_unbalance_a_marginal, "right.MAR: The marginal of variable 0 is not a distribution"),
+    ],
+)
+def test_a_reference_that_cannot_be_used_leaves_the_answer_in_place(data, spoil, words):
+    spoil(data / "Toys")
+    row = rows_of(right(data))[-1]
+    assert row["status"] == "answered"
+    assert row["reference"] == "none"
+    assert words in row["reference_error"]
+    assert "hd_max" not in row
+    assert row["delta_log10_z"] is None
+    assert row["exact"] is True
+    assert row["seconds"] > 0.0
+    assert math.isfinite(row["log10_z"])
+
+
+def test_nothing_is_said_about_a_reference_that_can_be_used(data):
+    assert "reference_error" not in rows_of(right(data))[-1]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "words"),
+    [({3: 7}, "state 7"), ({9: 0}, "There is no variable 9: the model has 5 variables")],
+)
+@pytest.mark.parametrize("solver", ["ibia:bound=10", "loopy", "uai:/bin/true"])
+def test_evidence_that_is_not_of_the_model_is_a_fault_of_the_data(data, evidence, words, solver):
+    write_evidence(data / "Toys" / "right.evid", evidence)
+    (row,) = rows_of(right(data), solver)
+    assert row["status"] == "unusable"
+    assert row["error"].startswith(f"{data}/Toys/right.evid: ")
+    assert words in row["error"]
+
+
+def test_a_model_that_cannot_be_read_is_a_fault_of_the_data(data):
+    item = right(data)
+    (data / "Toys" / "right.uai.xz").write_bytes(b"nonsense")
+    (row,) = rows_of(item)
+    assert row["status"] == "unusable"
+    assert "right.uai.xz" in row["error"]
+
+
+def _folder_of(tmp_path, model):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    ibia.write(model, folder / "alone.uai")
+    (item,) = find_sets(folder)["all"].items
+    return folder, item
+
+
+UNLIKE = [[0.0, 1.0], [1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "factors",
+    [
+        [([0], [1.0, 0.0]), ([0, 1], [[0.0, 0.0], [1.0, 1.0]])],
+        # No two of them show it.
+        [([0, 1], UNLIKE), ([1, 2], UNLIKE), ([2, 0], UNLIKE)],
+    ],
+)
+def test_a_model_in_which_nothing_is_possible_is_a_fault_of_the_data(tmp_path, factors):
+    _, item = _folder_of(tmp_path, Model.from_arrays([2, 2, 2], factors, kind="markov"))
+    row = run(item, tmp_path)
+    assert row["status"] == "unusable"
+    assert "Z is 0" in row["error"]
+    (kept,) = cache_folder().iterdir()
+    reference = kept_reference(kept.name.split("-")[-1].removesuffix(".npz"))
+    assert reference.is_impossible
+
+
+def test_a_reference_of_zero_is_a_fault_of_the_data(data):
+    (data / "Toys" / "open.PR").write_text("PR\n-inf\n")
+    (item,) = choose(find_sets(data), ["Toys"], ["open"])
+    (row,) = rows_of(item)
+    assert row["status"] == "unusable"
+
+
+def test_a_reference_that_could_not_be_computed_leaves_the_answer_in_place(tmp_path, monkeypatch):
+    _, item = _folder_of(tmp_path, examples.student())
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    row = run(item, tmp_path)
+    assert row["status"] == "answered"
+    assert row["reference"] == "none"
+    assert "could not be computed" in row["reference_error"]
+    assert "cannot be written" in row["reference_error"]
+
+
+def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
+    begun, *rest = rows_of(right(data))
+    assert RESTART_CLOCK in begun
+    # Whoever watches may miss all but the last of them.
+    assert all(STOP_CLOCK in row for row in rest)
+    *_, before, last = rest
+    assert (before["status"], before["reference"], before["exact"]) == ("answered", "none", True)
+    assert "comparison" in before["reference_error"]
+    assert (last["status"], last["reference"]) == ("answered", "exact")
+    assert before["prepare_seconds"] == last["prepare_seconds"] >= 0.0
+
+
+def _job(data) -> Job:
+    arguments = {"item": right(data).plain(), "solver": "ibia:bound=10", "limits": {**LIMITS, "seconds": 1.0}}
+    return Job("run.solve", arguments, {}, restarts_clock=True)
+
+
+def test_a_run_that_does_not_come_to_its_clock_says_that_it_was_preparing(data, monkeypatch):
+    monkeypatch.setattr(apart, "_BESIDE", 2.0)
+    (data / "Toys" / "right.evid").unlink()
+    # Whoever reads it waits for somebody to write.
+    os.mkfifo(data / "Toys" / "right.evid")
+    row = run_apart(_job(data), Limits(1.0))
+    assert row["status"] == "out of time"
+    assert row["error"] == "stopped while preparing: more than 3 s (the limit of 1 s, and 2 s)"
+
+
+@pytest.fixture
+def patched(tmp_path, monkeypatch):
+    """Have processes of the bench begin with some lines of Python."""
+
+    def patch(lines: str) -> None:
+        (tmp_path / "sitecustomize.py").write_text(lines)
+        paths = [str(tmp_path), str(Path(ibia.__file__).parent.parent)]
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+
+    return patch
+
+
+SLOW = "import time\nimport ibia.bench.{0}\nibia.bench.{0}.{1} = lambda *_: time.sleep(1000)\n"
+
+
+def test_a_run_that_does_not_answer_within_its_clock_says_so(data, patched):
+    patched(SLOW.format("solvers.own", "_figures"))
+    row = run_apart(_job(data), Limits(1.0))
+    assert row["status"] == "out of time"
+    assert row["error"] == "stopped while solving: no answer within the limit of 1 s"
+    assert row["prepare_seconds"] >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        # The comparison does not end.
+        (SLOW.format("run", "score"), "did not come to an end"),
+        # It fails.
+        ("import ibia.bench.run\nibia.bench.run.score = None\n", "did not come to an end"),
+        # The process ends badly when all is said.
+        ("import atexit, os\natexit.register(lambda: os._exit(77))\n", None),
+    ],
+)
+def test_an_answer_outlives_what_comes_after_it(data, patched, monkeypatch, lines, words):
+    monkeypatch.setattr(apart, "_BESIDE", 12.0)
+    patched(lines)
+    row = run_apart(_job(data), Limits(1.0))
+    assert row["status"] == "answered"
+    assert row["exact"] is True
+    assert "error" not in row
+    if words is None:
+        assert row["hd_max"] < 1e-12
+    else:
+        assert words in row["reference_error"]
+        assert row["reference"] == "none"
+
+
+def test_a_process_that_may_not_be_ended_is_left(monkeypatch):
+    denied = []
+
+    def deny(number, sent):
+        denied.append(number)
+        raise PermissionError
+
+    monkeypatch.setattr(processes, "_tree", lambda root: [processes._Process(1, 0, 1, has_ended=False)])
+    monkeypatch.setattr(processes, "_LOOKS", 2)
+    monkeypatch.setattr(processes.os, "kill", deny)
+    processes.end_others(12345)
+    assert denied == [1, 1]
