@@ -296,6 +296,40 @@ def test_pyagrum(student):
         parse_solver("pyagrum-loopy").solve(grid, {}, Allowance())
 
 
+def test_pyagrum_treats_what_is_bayesian_though_it_does_not_say_so():
+    needs_pyagrum()
+    random = np.random.default_rng(3)
+
+    def table(*shape, child):
+        values = random.random(shape)
+        return values / values.sum(axis=child, keepdims=True)
+
+    # Children first and in the middle, the parent 4 without a table, 5 in no table, a constant.
+    model = Model.from_arrays(
+        [2, 3, 2, 2, 2, 3],
+        [
+            ([0], table(2, child=0)),
+            ([1, 0], table(3, 2, child=0)),
+            ([0, 2, 1, 4], table(2, 2, 3, 2, child=1)),
+            ([3, 2], table(2, 2, child=0)),
+            ([], 2.5),
+        ],
+    )
+    assert model.kind == "markov"
+    answer = parse_solver("pyagrum-exact").solve(model, EVIDENCE, Allowance())
+    check_exact(answer, model, EVIDENCE)
+    assert answer.figures["engine"] == "LazyPropagation"
+    assert answer.log10_z is not None
+    check_exact(parse_solver("pyagrum-loopy").solve(model, EVIDENCE, Allowance(10.0)), model, EVIDENCE, accuracy=0.02)
+    gibbs = parse_solver("pyagrum-gibbs:samples=200000")
+    check_exact(gibbs.solve(model, EVIDENCE, Allowance(20.0)), model, EVIDENCE, accuracy=0.02)
+    # On a tree its loopy propagation is exact.
+    tree = Model.from_arrays(
+        [2, 3, 2], [([0], table(2, child=0)), ([1, 0], table(3, 2, child=0)), ([2, 0], table(2, 2, child=0))]
+    )
+    check_exact(parse_solver("pyagrum-loopy").solve(tree, {1: 2}, Allowance(10.0)), tree, {1: 2}, accuracy=1e-5)
+
+
 def test_pgmpy(student):
     pytest.importorskip("pgmpy")
     check_exact(parse_solver("pgmpy-exact").solve(student, EVIDENCE, Allowance()), student, EVIDENCE)
