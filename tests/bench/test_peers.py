@@ -48,7 +48,7 @@ def test_a_cell_is_a_mean_or_a_number_of_exact_answers():
         "family": "Grids",
         "models": "2",
         "ibia": "all exact",
-        "loopy": "0.15 / 0.5",
+        "loopy": "0.15 / 0.50",
         "exact": "1 of 2",
         "gibbs": "1.0E-4 / 0.0012 (1 of 2)",
         "bayes": "–",
@@ -70,12 +70,12 @@ def test_models_without_known_marginals_are_not_in_it():
 
 def test_seconds_and_limits_stand_below_and_figures_from_elsewhere_say_so():
     found, below = table([row("m1", "ibia", seconds=0.5), row("m2", "ibia", seconds=1.5), row("m3", status="crashed")])
-    assert "- ibia: 2 answers; 1 s and 1.5 s; limits 120 s, 8 GB, 1 thread" in below
+    assert "- ibia: 2 answers; 1.0 s and 1.5 s; limits 120 s, 8 GB, 1 thread" in below
     assert "- ibia:bound=12: 0 answers; limits 120 s, 8 GB, 1 thread" in below
     assert any(line.startswith("- Merlin, mini-buckets: run elsewhere") for line in below)
     unlimited = {"seconds": None, "memory": None, "threads": 2}
-    found, below = table([row("m1", "ibia", "Toys", limits=unlimited)])
-    assert "- ibia: 1 answer; 1 s and 1 s; limits no time limit, no memory limit, 2 threads" in below
+    found, below = table([row("m1", "ibia", "Toys", limits=unlimited, seconds=121.4)])
+    assert "- ibia: 1 answer; 121 s and 121 s; limits no time limit, no memory limit, 2 threads" in below
     assert set(found["Toys"]) == {"family", "models", "ibia"}
 
 
@@ -84,6 +84,6 @@ def test_the_command_shows_the_solvers_that_are_named(tmp_path, capsys):
     rows = [row("m1", "ibia", exact=True), row("m1", "loopy", hd_avg=0.1, hd_max=0.2)]
     path.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
     run(["peers", str(path), "--solver", "loopy"])
-    assert "| Grids | 1 | 0.1 / 0.2 | 0.098 / 0.23 | 0.23 / 0.58 |" in capsys.readouterr().out
+    assert "| Grids | 1 | 0.10 / 0.20 | 0.098 / 0.23 | 0.23 / 0.58 |" in capsys.readouterr().out
     with pytest.raises(InputError, match="no results of nobody"):
         run(["peers", str(path), "--solver", "nobody"])

@@ -91,7 +91,14 @@ def _published(figures: str | list[float] | None) -> str:
 
 def _number(value: float) -> str:
     """Return an error with two digits."""
-    return f"{value:.1E}".replace("E-0", "E-") if 0.0 < value < 1e-3 else f"{value:.2g}"
+    if value == 0.0:
+        return "0"
+    return f"{value:.1E}".replace("E-0", "E-") if value < 1e-3 else f"{value:#.2g}"
+
+
+def _seconds(value: float) -> str:
+    """Return a time with two digits at least."""
+    return f"{value:.0f} s" if value >= 10.0 else f"{value:#.2g} s"
 
 
 def _method_line(method: str, runs: Sequence[Run]) -> str:
@@ -100,7 +107,7 @@ def _method_line(method: str, runs: Sequence[Run]) -> str:
     seconds = [run.answer["seconds"] for run in runs if run.answer is not None]
     words = [counted(len(seconds), "answer")]
     if seconds:
-        words.append(f"{sum(seconds) / len(seconds):.2g} s and {max(seconds):.2g} s")
+        words.append(f"{_seconds(sum(seconds) / len(seconds))} and {_seconds(max(seconds))}")
     words.append(f"limits {_limits(made[0]['limits'])}")
     return f"{method}: {'; '.join(words)}"
 
