@@ -355,8 +355,14 @@ def test_pyagrum(student):
     check_exact(parse_solver("pyagrum-exact").solve(grid, {0: 1}, Allowance()), grid, {0: 1})
     check_exact(parse_solver("pyagrum-loopy").solve(student, {}, Allowance(10.0)), student, {}, accuracy=0.05)
     check_exact(parse_solver("pyagrum-gibbs").solve(student, {}, Allowance(5.0)), student, {}, accuracy=0.05)
-    with pytest.raises(UnsuitedError):
-        parse_solver("pyagrum-loopy").solve(grid, {}, Allowance())
+
+
+def test_what_is_no_bayesian_network_is_refused_before_anything_is_built(monkeypatch):
+    needs_pyagrum()
+    monkeypatch.setattr("ibia.bench.solvers.pyagrum.Peer", None)
+    for solver in ("pyagrum-loopy", "pyagrum-gibbs"):
+        with pytest.raises(UnsuitedError, match="Bayesian networks only"):
+            parse_solver(solver).solve(examples.grid(3, 3), {}, Allowance())
 
 
 def test_pyagrum_treats_what_is_bayesian_though_it_does_not_say_so():

@@ -17,12 +17,21 @@ from ibia.model import Model
 from ibia.optional import require
 from ibia.simplify import simplify
 
-__all__ = ["Peer", "import_pyagrum"]
+__all__ = ["Peer", "find_children", "import_pyagrum"]
 
 
 def import_pyagrum() -> Any:
     """Return the module; where it is missing, say what to do."""
     return require("pyagrum", "pyAgrum", "pyagrum")
+
+
+def find_children(model: Model) -> tuple[int, ...] | None:
+    """Return the variable that each factor is the conditional distribution of (−1: a constant); None if they are not.
+
+    Some files say Markov and are Bayesian; the package finds out.
+    """
+    structure = simplify(model, {}).structure
+    return None if structure is None else structure.children
 
 
 class Peer:
@@ -36,8 +45,6 @@ class Peer:
     ----------
     engine
         Name of the engine.
-    bayesian
-        Whether it is a Bayesian network to pyAgrum.
     log10_constant
         Of a Bayesian network: what its log10 Z is above the logarithm of the probability of evidence.
     """
@@ -46,12 +53,10 @@ class Peer:
         self._pyagrum = import_pyagrum()
         self._pyagrum.setNumberOfThreads(1)
         self._count = len(model.variables)
-        # Some files say Markov and are Bayesian; the package finds out.
-        structure = simplify(model, {}).structure
-        self.bayesian = structure is not None
-        self.engine = "ShaferShenoyMRFInference" if structure is None else engine
+        children = find_children(model)
+        self.engine = "ShaferShenoyMRFInference" if children is None else engine
         self.log10_constant = 0.0
-        self._model = self._markov(model) if structure is None else self._bayesian(model, structure.children)
+        self._model = self._markov(model) if children is None else self._bayesian(model, children)
 
     def solve(self, evidence: Mapping[int, int]) -> list[Any]:
         """Return the posteriors of all variables, as pyAgrum has them."""
@@ -86,7 +91,7 @@ class Peer:
         return [np.asarray(posterior.toarray(), dtype=np.float64).reshape(-1) for posterior in posteriors]
 
     def _bayesian(self, model: Model, children: Sequence[int]) -> Any:
-        """Return the network in which each factor is the conditional distribution of its child (−1: a constant)."""
+        """Return the network in which each factor is the conditional distribution of its child."""
         network = self._pyagrum.BayesNet()
         self._add_variables(network, model)
         for factor, child in zip(model.factors, children, strict=True):

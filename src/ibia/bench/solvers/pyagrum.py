@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from ibia.bench.pyagrum_peer import Peer, import_pyagrum
+from ibia.bench.pyagrum_peer import Peer, find_children, import_pyagrum
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, UnsuitedError, at_least, option
 from ibia.model import Model
 
@@ -57,9 +57,10 @@ class _Approximate(_Pyagrum):
 
     def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
         """Return what answers a Bayesian network, be it said to be one or found to be."""
-        peer = Peer(model, engine=self.engine)
-        if not peer.bayesian:
+        # Before a Markov network is built: for some models pyAgrum takes minutes over that.
+        if find_children(model) is None:
             raise UnsuitedError("It treats Bayesian networks only, and this model is none.")
+        peer = Peer(model, engine=self.engine)
 
         def answer() -> Answer:
             engine = peer.inference(evidence, partial(self._set_up, allowance))
