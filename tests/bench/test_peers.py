@@ -58,6 +58,8 @@ def test_a_cell_is_a_mean_or_a_number_of_exact_answers():
         "IJGP-SampleSearch": "0.23 / 0.58",
     }
     assert found["CSP"]["ibia"] == "not run"
+    # Whatever the order of the rows.
+    assert list(found) == ["CSP", "Grids"]
 
 
 def test_models_without_known_marginals_are_not_in_it():

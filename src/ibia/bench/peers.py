@@ -14,7 +14,7 @@ from typing import Any
 
 from ibia.bench.report import counted
 from ibia.bench.run import UNSUITED
-from ibia.bench.summary import NOT_RUN, Results, Run, summarise
+from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
 
 __all__ = ["peer_lines"]
 
@@ -31,7 +31,7 @@ def peer_lines(results: Results) -> list[str]:
     unknown = {run.instance for run in results.runs if run.answer is not None and run.error is None}
     runs = [run for run in results.runs if run.instance not in unknown]
     methods = [method for method in results.methods if any(run.method == method and run.row for run in runs)]
-    families = list(dict.fromkeys(run.instance.family for run in runs))
+    families = sorted({run.instance.family for run in runs}, key=natural_order)
     elsewhere = [
         (name, peer["families"]) for name, peer in _elsewhere()["solvers"].items() if {*families} & {*peer["families"]}
     ]
