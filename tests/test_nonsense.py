@@ -97,6 +97,7 @@ GOOD = {
     "bench run": ["--set", "grid:rows=2,columns=3", "--out", "out.jsonl"],
     "bench table": ["smallInst", "--no-run", "--out", "rows.jsonl"],
     "bench report": ["rows.jsonl", "-o", "out.html"],
+    "bench peers": ["rows.jsonl"],
     "bench gauge": ["rows.jsonl"],
 }
 

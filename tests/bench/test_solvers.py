@@ -254,6 +254,69 @@ def test_merlin_by_a_program_that_writes_like_it(student, tmp_path):
         parse_solver(f"merlin:program={program}").solve(student, EVIDENCE, Allowance())
 
 
+# Its answer tells the i-bound.
+MERLIN = """import json, sys, time
+ibound = int(sys.argv[sys.argv.index("--ibound") + 1])
+open({log!r}, "a").write(f"{{ibound}}\\n")
+share = 1 / ibound
+{mischief}
+marginals = [{{"variable": number, "states": 2, "marginal": [share, 1 - share]}} for number in range({count})]
+json.dump({{"value": 0.0, "solution": marginals}}, open("answer.MAR.json", "w"))"""
+
+
+def raised(tmp_path, mischief, allowance, algorithm="wmb", count=16):
+    """Return the answer of a stand-in for Merlin on a grid, and the i-bounds that it was called with."""
+    log = tmp_path / "calls"
+    program = script(tmp_path, "merlin", MERLIN.format(log=str(log), mischief=mischief, count=count))
+    solver = parse_solver(f"merlin:algorithm={algorithm},program={program}")
+    answer = solver.solve(examples.grid(4, count // 4), {}, allowance)
+    assert len(answer.marginals) == count
+    assert answer.marginals[0][0] == pytest.approx(1 / answer.figures["ibound"]) or "share" in mischief
+    return answer, [int(line) for line in log.read_text().split()]
+
+
+def test_the_ibound_of_merlin_is_raised_while_the_next_run_fits(tmp_path):
+    began = time.monotonic()
+    answer, calls = raised(tmp_path, "time.sleep(0.05 * 2**ibound)", Allowance(seconds=6.0))
+    assert time.monotonic() - began < 6.0
+    # 0.2, 0.4, 0.8, 1.6 s by then at least, and that makes the next one too long.
+    assert calls == list(range(2, answer.figures["ibound"] + 1))
+    assert 2 < answer.figures["ibound"] < 6
+    # All the runs together are what the answer took.
+    assert answer.seconds >= sum(0.05 * 2**ibound for ibound in calls)
+
+
+@pytest.mark.parametrize(
+    "mischief",
+    [
+        "if ibound == 4: time.sleep(100)",
+        "if ibound == 4: sys.exit('no memory left')",
+        "if ibound == 4: share = float('nan')",
+    ],
+)
+def test_the_last_answer_of_merlin_is_kept_when_the_next_run_comes_to_nothing(tmp_path, mischief):
+    answer, calls = raised(tmp_path, mischief, Allowance(seconds=5.0))
+    assert calls == [2, 3, 4]
+    assert answer.figures["ibound"] == 3
+    assert answer.marginals[0][0] == pytest.approx(1 / 3)
+
+
+def test_the_ibound_of_merlin_is_raised_no_further_than_it_matters(tmp_path):
+    answer, calls = raised(tmp_path, "share = 1 / min(ibound, 4)", Allowance())
+    assert calls == [2, 3, 4, 5, 6, 7]
+    assert answer.marginals[0][0] == pytest.approx(1 / 4)
+    (tmp_path / "calls").unlink()
+    _, calls = raised(tmp_path, "", Allowance(), count=4)
+    assert calls == [2, 3, 4]
+    (tmp_path / "calls").unlink()
+    _, calls = raised(tmp_path, "", Allowance(memory=1e6))
+    assert calls == [2]
+    (tmp_path / "calls").unlink()
+    answer, calls = raised(tmp_path, "", Allowance(), algorithm="cte")
+    assert len(calls) == 1
+    assert answer.figures["exact"] is True
+
+
 def test_libdai_by_a_program_that_prints_like_it(student, tmp_path):
     truth = solve(student, EVIDENCE)
     lines = [
@@ -294,8 +357,48 @@ def test_pyagrum(student):
     check_exact(parse_solver("pyagrum-exact").solve(grid, {0: 1}, Allowance()), grid, {0: 1})
     check_exact(parse_solver("pyagrum-loopy").solve(student, {}, Allowance(10.0)), student, {}, accuracy=0.05)
     check_exact(parse_solver("pyagrum-gibbs").solve(student, {}, Allowance(5.0)), student, {}, accuracy=0.05)
-    with pytest.raises(UnsuitedError):
-        parse_solver("pyagrum-loopy").solve(grid, {}, Allowance())
+
+
+def test_what_is_no_bayesian_network_is_refused_before_anything_is_built(monkeypatch):
+    needs_pyagrum()
+    monkeypatch.setattr("ibia.bench.solvers.pyagrum.Peer", None)
+    for solver in ("pyagrum-loopy", "pyagrum-gibbs"):
+        with pytest.raises(UnsuitedError, match="Bayesian networks only"):
+            parse_solver(solver).solve(examples.grid(3, 3), {}, Allowance())
+
+
+def test_pyagrum_treats_what_is_bayesian_though_it_does_not_say_so():
+    needs_pyagrum()
+    random = np.random.default_rng(3)
+
+    def table(*shape, child):
+        values = random.random(shape)
+        return values / values.sum(axis=child, keepdims=True)
+
+    # Children first and in the middle, the parent 4 without a table, 5 in no table, a constant.
+    model = Model.from_arrays(
+        [2, 3, 2, 2, 2, 3],
+        [
+            ([0], table(2, child=0)),
+            ([1, 0], table(3, 2, child=0)),
+            ([0, 2, 1, 4], table(2, 2, 3, 2, child=1)),
+            ([3, 2], table(2, 2, child=0)),
+            ([], 2.5),
+        ],
+    )
+    assert model.kind == "markov"
+    answer = parse_solver("pyagrum-exact").solve(model, EVIDENCE, Allowance())
+    check_exact(answer, model, EVIDENCE)
+    assert answer.figures["engine"] == "LazyPropagation"
+    assert answer.log10_z is not None
+    check_exact(parse_solver("pyagrum-loopy").solve(model, EVIDENCE, Allowance(10.0)), model, EVIDENCE, accuracy=0.02)
+    gibbs = parse_solver("pyagrum-gibbs:samples=200000")
+    check_exact(gibbs.solve(model, EVIDENCE, Allowance(20.0)), model, EVIDENCE, accuracy=0.02)
+    # On a tree its loopy propagation is exact.
+    tree = Model.from_arrays(
+        [2, 3, 2], [([0], table(2, child=0)), ([1, 0], table(3, 2, child=0)), ([2, 0], table(2, 2, child=0))]
+    )
+    check_exact(parse_solver("pyagrum-loopy").solve(tree, {1: 2}, Allowance(10.0)), tree, {1: 2}, accuracy=1e-5)
 
 
 def test_pgmpy(student):

@@ -217,6 +217,17 @@ def _report(
             typer.echo(path)
 
 
+@app.command("peers")
+def _peers(results: ResultsArgument, solvers: OnlySolversOption = None) -> None:
+    """Show what solvers reach on each family of models with known marginals, beside figures of others run elsewhere."""
+    from ibia.bench.peers import peer_lines
+    from ibia.bench.summary import order_rows
+
+    with _as_written(results):
+        lines = peer_lines(order_rows(_read(results, solvers)))
+    typer.echo("\n".join(lines))
+
+
 @app.command("gauge")
 def _gauge(
     results: ResultsArgument,

@@ -6,7 +6,8 @@ extra `pyagrum`) and imported only here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,9 @@ from numpy.typing import NDArray
 
 from ibia.model import Model
 from ibia.optional import require
+from ibia.simplify import simplify
 
-__all__ = ["Peer", "import_pyagrum"]
-
-# Rows of some files sum to one only to a few digits.
-_ROUNDING = 1e-4
+__all__ = ["Peer", "find_children", "import_pyagrum"]
 
 
 def import_pyagrum() -> Any:
@@ -26,27 +25,38 @@ def import_pyagrum() -> Any:
     return require("pyagrum", "pyAgrum", "pyagrum")
 
 
+def find_children(model: Model) -> tuple[int, ...] | None:
+    """Return the variable that each factor is the conditional distribution of (−1: a constant); None if they are not.
+
+    Some files say Markov and are Bayesian; the package finds out.
+    """
+    structure = simplify(model, {}).structure
+    return None if structure is None else structure.children
+
+
 class Peer:
     """A model as pyAgrum has it.
 
-    Bayesian networks are solved by lazy propagation, all others by Shafer–Shenoy propagation; so are networks whose
-    rows do not sum to one (evidence is baked into some files), for which lazy propagation would be wrong.
+    Bayesian networks are solved by lazy propagation, also where a file does not say that it holds one; all others by
+    Shafer–Shenoy propagation. So are networks whose rows do not sum to one (evidence is baked into some files), for
+    which lazy propagation would be wrong.
 
     Attributes
     ----------
     engine
         Name of the engine.
-    bayesian
-        Whether it is a Bayesian network to pyAgrum.
+    log10_constant
+        Of a Bayesian network: what its log10 Z is above the logarithm of the probability of evidence.
     """
 
     def __init__(self, model: Model, engine: str = "LazyPropagation") -> None:
         self._pyagrum = import_pyagrum()
         self._pyagrum.setNumberOfThreads(1)
         self._count = len(model.variables)
-        self.bayesian = _is_normalised(model)
-        self.engine = engine if self.bayesian else "ShaferShenoyMRFInference"
-        self._model = self._bayesian(model) if self.bayesian else self._markov(model)
+        children = find_children(model)
+        self.engine = "ShaferShenoyMRFInference" if children is None else engine
+        self.log10_constant = 0.0
+        self._model = self._markov(model) if children is None else self._bayesian(model, children)
 
     def solve(self, evidence: Mapping[int, int]) -> list[Any]:
         """Return the posteriors of all variables, as pyAgrum has them."""
@@ -80,14 +90,25 @@ class Peer:
         """Return posteriors as arrays."""
         return [np.asarray(posterior.toarray(), dtype=np.float64).reshape(-1) for posterior in posteriors]
 
-    def _bayesian(self, model: Model) -> Any:
+    def _bayesian(self, model: Model, children: Sequence[int]) -> Any:
+        """Return the network in which each factor is the conditional distribution of its child."""
         network = self._pyagrum.BayesNet()
         self._add_variables(network, model)
-        for factor in model.factors:
+        for factor, child in zip(model.factors, children, strict=True):
+            if child < 0:
+                self.log10_constant += math.log10(float(factor.values.reshape(-1)[0]))
+                continue
             # The first variable of its tables, the child, varies fastest, then the parents in the order of their arcs.
-            for parent in reversed(factor.scope[:-1]):
-                network.addArc(parent, factor.scope[-1])
-            network.cpt(factor.scope[-1]).fillWith(factor.values.tolist())
+            for parent in reversed(factor.scope):
+                if parent != child:
+                    network.addArc(parent, child)
+            values = factor.values.reshape([model.cardinalities[variable] for variable in factor.scope])
+            network.cpt(child).fillWith(np.moveaxis(values, factor.scope.index(child), -1).reshape(-1).tolist())
+        for variable in set(range(self._count)).difference(children):
+            # Without a factor of its own all its states weigh the same.
+            size = model.cardinalities[variable]
+            network.cpt(variable).fillWith([1.0 / size] * size)
+            self.log10_constant += math.log10(size)
         return network
 
     def _markov(self, model: Model) -> Any:
@@ -104,16 +125,6 @@ class Peer:
     def _add_variables(self, network: Any, model: Model) -> None:
         for number, cardinality in enumerate(model.cardinalities):
             network.add(self._pyagrum.RangeVariable(f"X{number}", "", 0, cardinality - 1))
-
-
-def _is_normalised(model: Model) -> bool:
-    """Tell whether a model is a Bayesian network in which every variable has a table whose rows sum to one."""
-    if model.kind != "bayes" or len(model.factors) != len(model.variables):
-        return False
-    return all(
-        np.abs(factor.values.reshape(-1, model.cardinalities[factor.scope[-1]]).sum(axis=1) - 1.0).max() <= _ROUNDING
-        for factor in model.factors
-    )
 
 
 def _merged(model: Model) -> dict[tuple[int, ...], NDArray[np.float64]]:

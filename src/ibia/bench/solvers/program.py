@@ -104,7 +104,12 @@ def write_problem(model: Model, evidence: Mapping[int, int]) -> Path:
 
 
 def run_program(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, *, may_fail: bool = False
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+    *,
+    may_fail: bool = False,
+    seconds: float | None = None,
 ) -> Finished:
     """Run a program in a folder and wait for its end; one that ends badly is an error.
 
@@ -114,6 +119,8 @@ def run_program(
         Variables to set beside those there are.
     may_fail
         Whether its exit code counts for nothing: what it has written does.
+    seconds
+        It is killed after this time, which is how it ends badly then; None: it may take as long as it likes.
     """
     began = time.perf_counter()
     # Not to pipes: something that it leaves running in the background may hold these open.
@@ -127,13 +134,17 @@ def run_program(
                 stderr=complaints,
                 env={**os.environ, **(environment or {})},
                 check=False,
+                timeout=seconds,
             )
+            code = done.returncode
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGKILL
         except OSError as error:
             raise InputError(f"{command[0]} cannot be run: {error.strerror}.") from None
-        seconds = time.perf_counter() - began
+        taken = time.perf_counter() - began
         memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         name = Path(command[0]).name
-        finished = Finished(name, done.returncode, _text(output), _text(complaints), seconds, memory)
+        finished = Finished(name, code, _text(output), _text(complaints), taken, memory)
     if finished.code != 0 and not may_fail:
         raise finished.failure()
     return finished

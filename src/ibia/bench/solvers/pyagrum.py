@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
-from ibia.bench.pyagrum_peer import Peer, import_pyagrum
+from ibia.bench.pyagrum_peer import Peer, find_children, import_pyagrum
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, UnsuitedError, at_least, option
 from ibia.model import Model
 
@@ -45,7 +45,7 @@ class PyagrumExact(_Pyagrum):
             log10_z = None
             if peer.engine == "LazyPropagation":
                 probability = float(engine.evidenceProbability())
-                log10_z = math.log10(probability) if probability > 0.0 else None
+                log10_z = math.log10(probability) + peer.log10_constant if probability > 0.0 else None
             return Answer(marginals, log10_z, figures={"exact": True, "engine": peer.engine})
 
         return answer
@@ -56,10 +56,11 @@ class _Approximate(_Pyagrum):
     engine: ClassVar[str]
 
     def prepare(self, model: Model, evidence: dict[int, int], allowance: Allowance) -> Callable[[], Answer]:
-        """Return what answers a Bayesian network."""
+        """Return what answers a Bayesian network, be it said to be one or found to be."""
+        # Before a Markov network is built: for some models pyAgrum takes minutes over that.
+        if find_children(model) is None:
+            raise UnsuitedError("It treats Bayesian networks only, and this model is none.")
         peer = Peer(model, engine=self.engine)
-        if not peer.bayesian:
-            raise UnsuitedError("It treats Bayesian networks only.")
 
         def answer() -> Answer:
             engine = peer.inference(evidence, partial(self._set_up, allowance))
@@ -79,7 +80,7 @@ class PyagrumLoopy(_Approximate):
     """Loopy belief propagation."""
 
     name: ClassVar[str] = "pyagrum-loopy"
-    about: ClassVar[str] = "pyAgrum's loopy belief propagation; Bayesian networks only"
+    about: ClassVar[str] = "pyAgrum's loopy belief propagation; models that are Bayesian networks"
     engine: ClassVar[str] = "LoopyBeliefPropagation"
 
     tolerance: float = option(1e-6, at_least(0.0), "change that ends it")
@@ -96,7 +97,7 @@ class PyagrumGibbs(_Approximate):
     """Gibbs sampling, for as long as it may."""
 
     name: ClassVar[str] = "pyagrum-gibbs"
-    about: ClassVar[str] = "pyAgrum's Gibbs sampling; Bayesian networks only"
+    about: ClassVar[str] = "pyAgrum's Gibbs sampling; models that are Bayesian networks"
     engine: ClassVar[str] = "GibbsSampling"
 
     samples: int = option(10_000_000, at_least(1), "at most so many")

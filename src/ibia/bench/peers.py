@@ -1,0 +1,122 @@
+"""What solvers reach beside each other, family by family, as a Markdown table: the one of the README.
+
+Figures of solvers that were run elsewhere, on partly other models, are in `peers.json` and stand in columns of their
+own. Knows the rows of results; nothing of how they were measured.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from ibia.bench.report import counted
+from ibia.bench.run import UNSUITED
+from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
+
+__all__ = ["peer_lines"]
+
+_NOTHING = "–"
+_EXACT = "exact"
+
+
+def peer_lines(results: Results) -> list[str]:
+    """Return the lines of the table, and below it how long each method took, within which limits, and what it left out.
+
+    Models whose true marginals are not known are not in it. Means are over the answers; where these are not all, the
+    cell says how many of how many there are.
+    """
+    unknown = {run.instance for run in results.runs if run.answer is not None and run.error is None}
+    runs = [run for run in results.runs if run.instance not in unknown]
+    methods = [method for method in results.methods if any(run.method == method and run.row for run in runs)]
+    families = sorted({run.instance.family for run in runs}, key=natural_order)
+    elsewhere = [
+        (name, peer["families"]) for name, peer in _elsewhere()["solvers"].items() if {*families} & {*peer["families"]}
+    ]
+    lines = [
+        _line(["family", "models", *methods, *(name for name, _ in elsewhere)]),
+        f"|{'---|' * (2 + len(methods) + len(elsewhere))}",
+    ]
+    for family in families:
+        members = [run for run in runs if run.instance.family == family]
+        cells = [family, str(len({run.instance for run in members}))]
+        cells += [_cell([run for run in members if run.method == method]) for method in methods]
+        lines.append(_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
+    lines += [
+        "",
+        "Mean HD_avg / HD_max, or how many of the models are answered exactly. Seconds, mean and largest:",
+        "",
+    ]
+    lines += [f"- {_method_line(method, [run for run in runs if run.method == method])}" for method in methods]
+    if elsewhere:
+        lines += [f"- {name}: {_elsewhere()['solvers'][name]['how']}" for name, _ in elsewhere]
+    return lines
+
+
+@cache
+def _elsewhere() -> dict[str, Any]:
+    """Return the figures of solvers that were run elsewhere."""
+    text = resources.files("ibia.bench").joinpath("peers.json").read_text("utf-8")
+    figures: dict[str, Any] = json.loads(text)["errors"]
+    return figures
+
+
+def _cell(runs: Sequence[Run]) -> str:
+    """Return what a method achieved on the models of a family."""
+    made = [run for run in runs if run.row is not None]
+    if not made:
+        return NOT_RUN
+    if all(run.status == UNSUITED for run in made):
+        return _NOTHING
+    found = summarise("", "", made)
+    few = f", {len(runs) - len(made)} not run" if len(made) < len(runs) else ""
+    if found.exact == len(runs):
+        return f"all {_EXACT}"
+    if found.exact == found.answered:
+        # It has no answers but exact ones.
+        return f"{found.exact} of {found.models}{few}"
+    missing = f" ({found.answered} of {found.models}{few})" if few or not found.complete else ""
+    assert found.hd_avg is not None
+    assert found.hd_max is not None
+    return f"{_number(found.hd_avg)} / {_number(found.hd_max)}{missing}"
+
+
+def _published(figures: str | list[float] | None) -> str:
+    if figures is None:
+        return _NOTHING
+    return figures if isinstance(figures, str) else " / ".join(map(_number, figures))
+
+
+def _number(value: float) -> str:
+    """Return an error with two digits."""
+    if value == 0.0:
+        return "0"
+    return f"{value:.1E}".replace("E-0", "E-") if value < 1e-3 else f"{value:#.2g}"
+
+
+def _seconds(value: float) -> str:
+    """Return a time with two digits at least."""
+    return f"{value:.0f} s" if value >= 10.0 else f"{value:#.2g} s"
+
+
+def _method_line(method: str, runs: Sequence[Run]) -> str:
+    """Return how long a method took, and what it may use."""
+    made = [run.row for run in runs if run.row is not None]
+    seconds = [run.answer["seconds"] for run in runs if run.answer is not None]
+    words = [counted(len(seconds), "answer")]
+    if seconds:
+        words.append(f"{_seconds(sum(seconds) / len(seconds))} and {_seconds(max(seconds))}")
+    words.append(f"limits {_limits(made[0]['limits'])}")
+    return f"{method}: {'; '.join(words)}"
+
+
+def _limits(limits: dict[str, Any]) -> str:
+    time = "no time limit" if limits["seconds"] is None else f"{limits['seconds']:g} s"
+    memory = "no memory limit" if limits["memory"] is None else f"{limits['memory'] / 1e9:g} GB"
+    return f"{time}, {memory}, {counted(limits['threads'], 'thread')}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"

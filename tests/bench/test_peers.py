@@ -1,0 +1,91 @@
+"""The table of solvers beside each other: what each cell says, and what is said below it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench_rows import row
+from ibia.bench.commands import app
+from ibia.bench.peers import peer_lines
+from ibia.bench.summary import order_rows
+from ibia.errors import InputError
+
+
+def run(arguments):
+    app(arguments, standalone_mode=False)
+
+
+def table(rows):
+    """Return the cells by family and column, and the lines below the table."""
+    header, _, *lines = peer_lines(order_rows(rows))
+    ends = lines.index("")
+    columns = [cell.strip() for cell in header.strip("|").split("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[:ends]]
+    return {line[0]: dict(zip(columns, line, strict=True)) for line in cells}, lines[ends:]
+
+
+def test_a_cell_is_a_mean_or_a_number_of_exact_answers():
+    found, _ = table(
+        [
+            row("m1", "ibia", exact=True, hd_avg=0.0, hd_max=0.0),
+            row("m2", "ibia", exact=True, hd_avg=0.0, hd_max=0.0),
+            row("m1", "loopy", hd_avg=0.1, hd_max=0.25),
+            row("m2", "loopy", hd_avg=0.2, hd_max=0.75),
+            row("m1", "exact", exact=True, hd_avg=0.0, hd_max=0.0),
+            row("m2", "exact", status="out of memory"),
+            row("m1", "gibbs", hd_avg=1e-4, hd_max=0.00123),
+            row("m2", "gibbs", status="out of time"),
+            row("m1", "bayes", status="unsuited"),
+            row("m2", "bayes", status="unsuited"),
+            row("m1", "slow", status="out of time"),
+            row("m1", "half", exact=True, hd_avg=0.0, hd_max=0.0),
+            row("c", "loopy", "CSP", exact=False),
+        ]
+    )
+    assert found["Grids"] == {
+        "family": "Grids",
+        "models": "2",
+        "ibia": "all exact",
+        "loopy": "0.15 / 0.50",
+        "exact": "1 of 2",
+        "gibbs": "1.0E-4 / 0.0012 (1 of 2)",
+        "bayes": "–",
+        "slow": "0 of 1, 1 not run",
+        "half": "1 of 1, 1 not run",
+        "Merlin, mini-buckets": "0.098 / 0.23",
+        "IJGP-SampleSearch": "0.23 / 0.58",
+    }
+    assert found["CSP"]["ibia"] == "not run"
+    # Whatever the order of the rows.
+    assert list(found) == ["CSP", "Grids"]
+
+
+def test_models_without_known_marginals_are_not_in_it():
+    found, _ = table(
+        [row("m1", "ibia"), row("m2", "ibia", hd_avg=None, hd_max=None), row("m2", "loopy", status="out of time")]
+    )
+    assert found["Grids"]["models"] == "1"
+    assert "loopy" not in found["Grids"]
+
+
+def test_seconds_and_limits_stand_below_and_figures_from_elsewhere_say_so():
+    found, below = table([row("m1", "ibia", seconds=0.5), row("m2", "ibia", seconds=1.5), row("m3", status="crashed")])
+    assert "- ibia: 2 answers; 1.0 s and 1.5 s; limits 120 s, 8 GB, 1 thread" in below
+    assert "- ibia:bound=12: 0 answers; limits 120 s, 8 GB, 1 thread" in below
+    assert any(line.startswith("- Merlin, mini-buckets: run elsewhere") for line in below)
+    unlimited = {"seconds": None, "memory": None, "threads": 2}
+    found, below = table([row("m1", "ibia", "Toys", limits=unlimited, seconds=121.4)])
+    assert "- ibia: 1 answer; 121 s and 121 s; limits no time limit, no memory limit, 2 threads" in below
+    assert set(found["Toys"]) == {"family", "models", "ibia"}
+
+
+def test_the_command_shows_the_solvers_that_are_named(tmp_path, capsys):
+    path = tmp_path / "rows.jsonl"
+    rows = [row("m1", "ibia", exact=True), row("m1", "loopy", hd_avg=0.1, hd_max=0.2)]
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in rows))
+    run(["peers", str(path), "--solver", "loopy"])
+    assert "| Grids | 1 | 0.10 / 0.20 | 0.098 / 0.23 | 0.23 / 0.58 |" in capsys.readouterr().out
+    with pytest.raises(InputError, match="no results of nobody"):
+        run(["peers", str(path), "--solver", "nobody"])
