@@ -29,6 +29,7 @@ __all__ = [
     "natural_order",
     "order_rows",
     "pareto_front",
+    "program_of",
     "says_nothing",
     "summarise",
     "true_error",
@@ -131,11 +132,11 @@ class Results:
         versions: dict[str, set[str]] = {}
         for run in self.runs:
             if run.row is not None:
-                versions.setdefault(_program(run.row["solver"]), set()).add(str(run.row.get("version")))
+                versions.setdefault(program_of(run.row["solver"]), set()).add(str(run.row.get("version")))
         return [solver for solver, found in versions.items() if len(found) > 1]
 
 
-def _program(solver: str) -> str:
+def program_of(solver: str) -> str:
     """Return a solver without its options, but with the program that is run: two programs are no two versions."""
     name, _, options = solver.partition(":")
     return ":".join([name, *(word for word in options.split(",") if word.startswith("program="))])
