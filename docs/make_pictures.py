@@ -27,6 +27,7 @@ from ibia.backward.sweeps import Sweeper
 from ibia.bench import score
 from ibia.bench.generate import SETS
 from ibia.bench.metrics import hellinger
+from ibia.bench.reference import WIDEST
 from ibia.gauge import CONSTANTS
 from ibia.prepare import Problem, prepare_components
 from ibia.sequence import Settings, Step, forward
@@ -193,7 +194,8 @@ def trust() -> None:
     beyond = count = 0
     for generated in SETS["quick"]:
         model, evidence = generated.make()
-        exact = ibia.infer(model, evidence, bound=20)
+        exact = ibia.infer(model, evidence, bound=WIDEST + 1)
+        assert exact.exact
         for bound in (6, 9):
             result = ibia.infer(model, evidence, bound=bound, slices="never")
             if result.exact:

@@ -9,6 +9,7 @@ import pytest
 from ibia import Factor, Model, Variable, examples
 from ibia.backward.posterior import most_lost
 from ibia.bench.generate import find_generated
+from ibia.bench.generate.dynamic import dynamic
 from ibia.pipeline import infer
 
 
@@ -44,7 +45,7 @@ def test_components_do_not_add_up() -> None:
 
 def test_losses_that_no_sweep_leads_back_to_are_told_apart() -> None:
     """Without evidence all of a Bayesian network is barren, however its factors are added one after the other."""
-    model, _ = find_generated("dynamic-6-8-7-2-3-1").make()
+    model = dynamic(6, 8, 7, 2, 3, seed=1)
     for update in ("sweeps", "links"):
         result = infer(model, bound=8, order="topological", update=update, threads=1)
         assert result.loss > 0.0

@@ -11,8 +11,10 @@ from bench_rows import approximate, row
 from ibia import cli
 from ibia.bench.calibration import (
     Estimate,
+    base_model,
     calibrate,
     calibration_lines,
+    cross_validate,
     estimates_of,
     fit_constants,
     in_first_half,
@@ -20,7 +22,7 @@ from ibia.bench.calibration import (
     report_gauge,
     spearman,
 )
-from ibia.gauge import CONSTANTS, Constants, Signs, estimate_error
+from ibia.gauge import ALONE, CONSTANTS, Constants, Signs, estimate_error
 
 
 def test_ranks_correlate_as_by_hand():
@@ -98,6 +100,27 @@ def test_constants_are_fitted_to_answers_with_all_signs():
     assert judge(CONSTANTS, [*rows, *single, *older]).answers == 20
 
 
+def alone(constants, count=40, noise=0.0):
+    """Return rows of answers with one alternative whose true errors obey the formula without the spread."""
+    return [{**entry, "alternatives": 1, "spread": 0.0} for entry in made(constants, count, noise)]
+
+
+def test_answers_with_one_alternative_are_fitted_without_the_spread():
+    rows = alone(Constants(-0.5, 0.6, 0.2, 0.0, 0.0))
+    fitted = fit_constants(rows, several=False)
+    assert fitted == pytest.approx((-0.5, 0.6, 0.2, 0.0, 0.0), abs=1e-3)
+    assert fit_constants(rows) is None
+    assert fit_constants([*rows, *made(CONSTANTS, noise=1.0)], several=False) == fitted
+    noisy = fit_constants(alone(Constants(0.0, 0.6, 0.2, 0.0, 0.0), 400, noise=1.0), several=False)
+    assert noisy.margin == pytest.approx(0.88, abs=0.1)
+    # A spread of 1 would allow for these errors; with one alternative there is none.
+    wide = [approximate(f"m{number}", true=0.3, alternatives=1, spread=1.0) for number in range(20)]
+    assert judge(CONSTANTS._replace(margin=-9.0), wide, several=False).within == 0
+    halves = cross_validate(rows, several=False)
+    assert [half["constants"]["spread"] for half in halves] == [0.0, 0.0]
+    assert halves[0]["answers"] == halves[1]["in_force_on_the_other"]["answers"]
+
+
 def test_constants_in_force_say_what_the_gauge_says():
     rows = made(CONSTANTS, 20, noise=1.0)
     for entry in rows:
@@ -130,27 +153,63 @@ def test_halves_are_by_name_and_about_equal():
     assert all(in_first_half(entry) == in_first_half({**entry, "solver": "other"}) for entry in rows)
 
 
+def test_a_network_is_in_the_same_half_with_and_without_evidence():
+    names = {"asia": "asia", "asia_e1": "asia", "BN_71_uai2014": "BN_71", "rus_20_40_0_1": "rus_20_40_0_1"}
+    assert {name: base_model(row(name, family="F")) for name in names} == {n: f"F/{b}" for n, b in names.items()}
+    assert base_model(row("a", family="F")) != base_model(row("a", family="G"))
+    for number in range(40):
+        one = in_first_half(row(f"net{number}"))
+        assert one == in_first_half(row(f"net{number}_e1")) == in_first_half(row(f"net{number}_uai2014"))
+
+
+def test_constants_in_force_are_judged_by_the_signs_and_not_by_what_older_engines_stated():
+    rows = [{**entry, "error_estimate": 1e-9, "error_upper": 1e-9} for entry in made(CONSTANTS, 20)]
+    now = estimate_error(False, Signs(0.1, 0.01, 0.01, 0.01, 0.0, 0.0, 0.1))
+    current = approximate("current", typical=now.typical, upper=now.upper)
+    (found,) = report_gauge([*rows, current, approximate("bare", worst_loss_nats=None)])["solvers"].values()
+    assert found["all"]["within"] <= 2
+    assert found["several_orders"]["in_force"]["answers"] == found["several_orders"]["in_force"]["within"] == 21
+    assert (found["without_signs"], found["stated_otherwise"]) == (1, 20)
+    text = "\n".join(calibration_lines(report_gauge([*rows, approximate("bare", worst_loss_nats=None)])))
+    assert "1 answer without all signs left out; 20 answers stated another error than would be stated now." in text
+
+
+def test_solvers_are_kept_apart():
+    rows = [
+        approximate(f"m{number}", solver, true=true)
+        for number in range(12)
+        for solver, true in (("ibia:bound=8", 0.01), ("ibia:bound=9", 0.01), ("paper:bound=8", 0.9))
+    ]
+    report = report_gauge([*rows, row("m1", "loopy")])
+    assert list(report["solvers"]) == ["ibia", "paper"]
+    assert {name: found["all"]["share"] for name, found in report["solvers"].items()} == {"ibia": 1.0, "paper": 0.0}
+    assert list(report["solvers"]["ibia"]["options"]) == ["ibia:bound=8", "ibia:bound=9"]
+    assert report["answers"] == 36
+
+
 def test_everything_about_the_gauge_is_reported():
     rows = [*made(CONSTANTS, noise=0.3), approximate("c", family="CSP", true=0.9, upper=0.1)]
-    report = report_gauge(rows)
-    assert report["answers"] == 41
+    whole = report_gauge(rows)
+    assert whole["answers"] == 41
+    report = whole["solvers"]["ibia"]
     assert report["families"]["CSP"]["share"] == 0.0
     assert report["all"]["answers"] == 41
     assert report["signs"]["second_inconsistency"] > 0.3
     assert report["signs"]["first_inconsistency"] is None
     tried = [{**entry, "spread": entry["hd_max"] ** 2, "alternatives": 20} for entry in rows]
     single = approximate(spread=0.0, alternatives=1)
-    assert report_gauge([*tried, single])["signs"]["spread"] == pytest.approx(1.0)
-    one, other = report["halves"]
+    assert report_gauge([*tried, single])["solvers"]["ibia"]["signs"]["spread"] == pytest.approx(1.0)
+    assert report["several_orders"]["in_force"]["constants"] == CONSTANTS._asdict()
+    assert report["one_order"]["in_force"]["constants"] == ALONE._asdict()
+    one, other = report["several_orders"]["halves"]
     assert one["answers"] + other["answers"] == 41
     assert one["judged_on_the_other"]["answers"] == other["answers"]
-    json.dumps(report, allow_nan=False)
-    text = "\n".join(calibration_lines(report))
+    json.dumps(whole, allow_nan=False)
+    text = "\n".join(calibration_lines(whole))
     assert "CSP" in text
-    assert "as stated" in text
+    assert "several orders" in text
     assert "one order" not in text
-    alone = "\n".join(calibration_lines(report_gauge([*rows, single])))
-    assert "one order" in alone
+    assert "one order" in "\n".join(calibration_lines(report_gauge([*rows, single])))
 
 
 def test_too_few_answers_are_not_fitted():

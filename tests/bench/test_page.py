@@ -19,11 +19,12 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Page(HTMLParser):
-    """The text of a page by section, its tables, and whether every element is closed."""
+    """The text of a page by section, its tables (and those not hidden), and whether every element is closed."""
 
     def __init__(self, text):
         super().__init__()
         self.open, self.section, self.texts, self.lines, self.attributes = [], "", {}, [], []
+        self.shown = []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -34,6 +35,8 @@ class Page(HTMLParser):
             self.section = dict(attributes)["id"]
         if tag == "tr":
             self.lines.append([])
+            if "details" not in self.open:
+                self.shown.append(self.lines[-1])
         if tag in ("td", "th"):
             self.lines[-1].append("")
         if tag not in VOID:
@@ -52,8 +55,8 @@ class Page(HTMLParser):
             self.lines[-1][-1] += data
 
     def line(self, *starts):
-        """Return the cells of the line of a table that begins so."""
-        (found,) = [line for line in self.lines if [cell.strip() for cell in line[: len(starts)]] == list(starts)]
+        """Return the cells of the line of a table that is not hidden and begins so."""
+        (found,) = [line for line in self.shown if [cell.strip() for cell in line[: len(starts)]] == list(starts)]
         return [cell.strip() for cell in found]
 
 
@@ -101,6 +104,65 @@ def test_families_are_summed_up_and_what_is_missing_is_told():
     )
     assert words in found.texts[""]
     assert "1 run of 1 method on 1 model of 1 family: all of them answered." in page([row()]).texts[""]
+
+
+def test_further_errors_are_in_a_table_that_opens():
+    errors = {"kl_avg": 0.001, "kl_max": 0.25, "ruled_out": 0, "largest_absolute_error": 0.125}
+    rows = [
+        row("m1", **errors),
+        row("m2", **{**errors, "kl_max": 0.75, "largest_absolute_error": 0.5}),
+        row("m1", "loopy", **errors),
+        row("m2", "loopy", **{**errors, "kl_avg": None, "kl_max": None, "ruled_out": 3}),
+    ]
+    found = page(rows)
+    (ours, theirs) = [line for line in found.lines if line[2] == "2 of 2" and len(line) == 7]
+    assert ours[3:] == ["0.0010", "0.50", "0.50", "–"]
+    # Infinite, and not averaged away.
+    assert theirs[3:] == ["∞", "∞", "0.12", "3"]
+    assert "Further errors" in found.texts["tables"]
+    # Rows of older benches lack them.
+    (bare,) = [line for line in page([row()]).lines if line[2] == "1 of 1" and len(line) == 7]
+    assert bare[3:] == ["–"] * 4
+
+
+def test_published_figures_stand_beside_ours():
+    rows = [
+        row("Grids_11", observed=0, hd_avg=0.25, hd_max=0.5),
+        row("Grids_12", observed=0, hd_avg=0.5, hd_max=1.0),
+        row("Grids_11", "loopy", observed=0, hd_avg=0.125, hd_max=0.375, seconds=0.25),
+        row("Grids_12", "loopy", status="crashed"),
+        row("asia", family="Bnlearn", observed=0, hd_avg=0.0, hd_max=0.0),
+        row("asia_e1", family="Bnlearn", observed=2, hd_avg=0.75, hd_max=0.75),
+        row("unknown", family="CSP", hd_avg=None, hd_max=None),
+    ]
+    found = page(rows)
+    grids = found.line("Grids", "2 / 8")
+    assert grids[2:7] == ["0.43 / 0.91", "0.15 / 0.34", "0.25 / 0.71", "–", "0.088 / 0.30"]
+    assert grids[-2:] == ["0.38 / 0.75", "0.12 / 0.38 (1 of 2)"]
+    # The paper's have no evidence.
+    assert found.line("Bnlearn", "1 / 26")[-2] == "0 / 0"
+    assert "CSP" not in [line[0] for line in found.lines if " / " in line[1]]
+    assert found.line("Grids_11", "0.54") == [
+        "Grids_11",
+        "0.54",
+        "0.42",
+        "0.59 (1.1 s)",
+        "0.17 (3.5 s)",
+        "0.50 (1.0 s)",
+        "0.38 (0.25 s)",
+    ]
+    assert "NeurIPS 2023" in found.texts["paper"]
+    # Nothing to stand beside.
+    assert "paper" not in page([row(family="grid")]).texts
+    # What loopy propagation answered for ibia is none of its answers.
+    stood_in = page([*rows[:2], {**rows[0], "solver": "paper", "loopy": True}])
+    assert stood_in.line("Grids", "2 / 8")[-1] == "–"
+
+
+def test_one_chart_does_not_fill_the_page():
+    assert 'class="charts few"' in make_page(order_rows([row()]))
+    families = [row(family=name) for name in "abc"]
+    assert '<div class="charts">' in make_page(order_rows(families))
 
 
 def test_only_methods_that_answered_everything_are_best():
@@ -185,6 +247,11 @@ def test_the_gauge_is_judged_by_family_and_by_method():
     found = page()
     assert found.line("Grids", "2")[2:] == ["1 (50 %)", "–", "16"]
     assert found.line("ibia:bound=12", "2")[2:] == ["1 (50 %)", "–", "16"]
+    # Each solver by itself: another one says nothing of it.
+    both = page([*ROWS, approximate("m1", "paper:bound=8", true=0.9)])
+    assert both.line("Grids", "2")[2] == "1 (50 %)"
+    assert both.line("Grids", "1")[2] == "0 (0 %)"
+    assert "3" not in [line[1] for line in both.lines if line[0] == "all" and len(line) == 5]
     # A rank correlation of few answers is not shown.
     for count, correlation in ((9, "–"), (10, "1.00")):
         rows = [approximate(f"m{number}", typical=0.01 * number, true=0.01 * number) for number in range(1, count + 1)]

@@ -208,6 +208,16 @@ def test_named_instances_that_are_not_there_are_listed():
     assert "Not among the models here: Alchemy_11, CSP_13," in text
 
 
+def test_named_instances_that_are_not_wanted_are_told_from_those_that_are_not_there():
+    table = TABLES["arb"]
+    items = [model("CSP", "CSP_11"), model("CSP", "CSP_12")]
+    text = table.markdown(items, table.chosen(), [], only=["CSP_12"])
+    assert "Left out by --only: CSP_11\n" in text
+    assert "Not among the models here: Alchemy_11, CSP_13," in text
+    assert "not run: CSP_12\n" in text
+    assert "Left out" not in table.markdown(items, table.chosen(), [])
+
+
 def test_named_instances_without_true_marginals_show_their_time():
     table = TABLES["arb"]
     item = model("CSP", "CSP_11", "none")

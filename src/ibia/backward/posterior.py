@@ -48,7 +48,7 @@ class Posterior:
     inconsistency
         Largest difference between the beliefs of neighbouring steps over what they share.
     inconsistencies
-        The same after each sweep; the first one is the best single sign of the error.
+        The same after each sweep; the gauge takes the second one, the best single sign of the error (docs/gauge.md).
     unchecked_loss
         Nats lost in steps from which no sweep leads back, so that no inconsistency shows them.
     worst_loss

@@ -1,14 +1,16 @@
 """How far the gauge can be trusted: what answers said about their own error against the true one.
 
 Judged are the answers that are not exact and whose true error is known. The constants of the gauge are fitted anew to
-half of the models and judged on the other half, so that nothing is judged by what it was fitted to. Knows the keys of
-the rows and the formula of the gauge.
+half of the models and judged on the other half, so that nothing is judged by what it was fitted to: once for answers
+with several alternatives, once for those with one, which have no spread. Knows the keys of the rows and the formula of
+the gauge.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -17,12 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.bench.apart import Row
-from ibia.bench.summary import EVERY_FAMILY, natural_order, true_error
+from ibia.bench.report import counted
+from ibia.bench.summary import EVERY_FAMILY, natural_order, program_of, true_error
 from ibia.gauge import ALONE, CONSTANTS, Constants, Signs, estimate_error, floored_log10, spread_limit
 
 __all__ = [
     "Calibration",
     "Estimate",
+    "base_model",
     "calibrate",
     "calibration_lines",
     "cross_validate",
@@ -42,7 +46,7 @@ _FITTED_SHARE = 0.94
 _FEWEST = 10
 # What of an answer its error might be read off.
 _SIGNS = ("first_inconsistency", "second_inconsistency", "inconsistency", "loss_nats", "worst_loss_nats", "spread")
-# What `Signs` is made of.
+# What `Signs` is made of, in its order.
 _JUDGED_SIGNS = (
     "worst_loss_nats",
     "first_inconsistency",
@@ -52,8 +56,12 @@ _JUDGED_SIGNS = (
     "unchecked_loss_nats",
     "loss_nats",
 )
-# Those that the typical error is fitted to, in the order of their weights.
+# Those that the typical error is fitted to, in the order of their weights; the spread is the last.
 _FITTED_SIGNS = ("second_inconsistency", "worst_loss_nats", "spread")
+# Where an answer states another error than the constants in force do, by more than rounding.
+_DIFFERENT = 1e-6
+# What the names of the same network with evidence, or from another collection, end with.
+_VARIANT = re.compile(r"(_e\d+|_uai\d+)+$")
 
 
 @dataclass(frozen=True)
@@ -148,90 +156,136 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return ranks
 
 
-def fit_constants(rows: Sequence[Row]) -> Constants | None:
-    """Fit the constants to answers with alternatives by least squares of the logarithms; None if there are too few.
+def fit_constants(rows: Sequence[Row], *, several: bool = True) -> Constants | None:
+    """Fit the constants to answers by least squares of the logarithms; None if there are too few of them.
 
     The upper limit is what enough of the errors stay below, those that the spread allows for not counted. Errors below
     the floor of the gauge count as the floor: it tells no two of them apart.
+
+    Parameters
+    ----------
+    several
+        Whether to fit to answers with several alternatives; else to those with one, whose spread is not known.
     """
-    judged = _fitted(rows)
+    judged = _fitted(rows, several)
     if len(judged) < _FEWEST:
         return None
-    signs = np.array([[1.0, *(floored_log10(row[name]) for name in _FITTED_SIGNS)] for row, _ in judged])
+    names = _FITTED_SIGNS if several else _FITTED_SIGNS[:-1]
+    signs = np.array([[1.0, *(floored_log10(row[name]) for name in names)] for row, _ in judged])
     errors = np.array([floored_log10(estimate.true) for _, estimate in judged])
     weights = np.linalg.lstsq(signs, errors, rcond=None)[0]
-    allowed = [estimate.true <= spread_limit(row["spread"]) for row, estimate in judged]
+    allowed = [several and estimate.true <= spread_limit(row["spread"]) for row, estimate in judged]
     margin = float(np.quantile(np.where(allowed, -math.inf, errors - signs @ weights), _FITTED_SHARE, method="higher"))
-    return Constants(*(round(float(weight), 4) for weight in (*weights, max(margin, 0.0))))
+    found = [*weights, *([] if several else [0.0]), max(margin, 0.0)]
+    return Constants(*(round(float(weight), 4) for weight in found))
 
 
-def _fitted(rows: Iterable[Row]) -> list[tuple[Row, Estimate]]:
-    """Return the rows, of those that the gauge can be judged by, that constants are fitted to: all signs are known."""
-    return [
-        (row, estimate)
-        for row, estimate in estimates_of(rows)
-        if row.get("alternatives", 0) > 1 and all(row.get(sign) is not None for sign in _JUDGED_SIGNS)
-    ]
+def _has_several(row: Row) -> bool:
+    """Tell whether an answer had alternatives that it can be compared with."""
+    return bool(row.get("alternatives", 0) > 1)
 
 
-def judge(constants: Constants, rows: Sequence[Row]) -> Calibration:
-    """Judge what the gauge would have said with other constants."""
-    estimates = []
-    for row, known in _fitted(rows):
-        signs = Signs(*(row[name] for name in _JUDGED_SIGNS))
-        stated = estimate_error(False, signs, constants)
-        estimates.append(Estimate(stated.typical, stated.upper, known.true))
-    return calibrate(estimates)
+def _fitted(rows: Iterable[Row], several: bool) -> list[tuple[Row, Estimate]]:
+    """Return the rows that constants are fitted to: all signs are known."""
+    return [(row, estimate) for row, estimate in estimates_of(rows) if _has_several(row) == several and _has_signs(row)]
+
+
+def _has_signs(row: Row) -> bool:
+    return all(row.get(sign) is not None for sign in _JUDGED_SIGNS)
+
+
+def _restated(constants: Constants, row: Row, true: float) -> Estimate:
+    """Return what the gauge would say of an answer with some constants."""
+    signs = Signs(*(row[name] for name in _JUDGED_SIGNS))
+    if not _has_several(row):
+        # That there is nothing to compare with is no sign of a small error.
+        signs = signs._replace(spread=None)
+    stated = estimate_error(False, signs, constants)
+    return Estimate(stated.typical, stated.upper, true)
+
+
+def judge(constants: Constants, rows: Sequence[Row], *, several: bool = True) -> Calibration:
+    """Judge what the gauge would have said with these constants, by the signs in the rows."""
+    return calibrate([_restated(constants, row, known.true) for row, known in _fitted(rows, several)])
+
+
+def base_model(row: Row) -> str:
+    """Return what the model of a row is called without evidence, and whichever collection it is from."""
+    return f"{row['family']}/{_VARIANT.sub('', row['name'])}"
 
 
 def in_first_half(row: Row) -> bool:
-    """Tell in which half of all models that of a row is: by its name, so that all its answers are in the same."""
-    name = f"{row['family']}/{row['name']}"
-    return hashlib.sha256(name.encode()).digest()[0] % 2 == 0
+    """Tell in which half of all models that of a row is: by its base, so that all that is alike is in the same."""
+    return hashlib.sha256(base_model(row).encode()).digest()[0] % 2 == 0
 
 
-def cross_validate(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def cross_validate(rows: Sequence[Row], *, several: bool = True) -> list[dict[str, Any]]:
     """Fit the constants to each half of the models, and judge them, and those in force, on the other half."""
+    in_force = CONSTANTS if several else ALONE
     found = []
     for fitted_to_first in (True, False):
         fitted_to = [row for row in rows if in_first_half(row) == fitted_to_first]
         others = [row for row in rows if in_first_half(row) != fitted_to_first]
-        constants = fit_constants(fitted_to)
+        constants = fit_constants(fitted_to, several=several)
+        on_the_other = None if constants is None else _plain(judge(constants, others, several=several))
         found.append(
             {
                 "fitted_to": "first half" if fitted_to_first else "second half",
-                "answers": len(_fitted(fitted_to)),
+                "answers": len(_fitted(fitted_to, several)),
                 "constants": None if constants is None else constants._asdict(),
-                "judged_on_the_other": None if constants is None else _plain(judge(constants, others)),
-                "in_force_on_the_other": _plain(calibrate([estimate for _, estimate in _fitted(others)])),
+                "judged_on_the_other": on_the_other,
+                "in_force_on_the_other": _plain(judge(in_force, others, several=several)),
             }
         )
     return found
 
 
 def report_gauge(rows: Sequence[Row]) -> dict[str, Any]:
-    """Return all there is to say about the gauge, as plain data."""
-    judged = estimates_of(rows)
-    everything = fit_constants(rows)
+    """Return all there is to say about the gauge, as plain data: of each solver, whatever its options, by itself."""
+    solvers: dict[str, list[Row]] = {}
+    for row in rows:
+        solvers.setdefault(program_of(row["solver"]), []).append(row)
+    reports = {name: _report_solver(solvers[name]) for name in sorted(solvers, key=natural_order)}
+    judged = {name: report for name, report in reports.items() if report["answers"]}
     return {
-        "answers": len(judged),
+        "answers": sum(report["answers"] for report in judged.values()),
         "stated_share": STATED_SHARE,
-        "families": {family: _plain(entry) for family, entry in _by(judged, "family").items()},
-        "solvers": {solver: _plain(entry) for solver, entry in _by(judged, "solver").items()},
-        EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
-        "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
-        "in_force": [
-            {"name": "as stated", "constants": CONSTANTS._asdict(), **_plain(_stated(judged, several=True))},
-            {"name": "  one order", "constants": ALONE._asdict(), **_plain(_stated(judged, several=False))},
-        ],
-        "fitted_to_all": None if everything is None else everything._asdict(),
-        "halves": cross_validate(rows),
+        "solvers": judged,
     }
 
 
-def _stated(judged: Sequence[tuple[Row, Estimate]], *, several: bool) -> Calibration:
-    """Judge what answers with several alternatives, or with one, have stated."""
-    return calibrate([entry for row, entry in judged if (row.get("alternatives", 0) > 1) == several])
+def _report_solver(rows: Sequence[Row]) -> dict[str, Any]:
+    judged = estimates_of(rows)
+    with_signs = [(row, estimate) for row, estimate in judged if _has_signs(row)]
+    return {
+        "answers": len(judged),
+        "families": {family: _plain(entry) for family, entry in _by(judged, "family").items()},
+        "options": {solver: _plain(entry) for solver, entry in _by(judged, "solver").items()},
+        EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
+        "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
+        "without_signs": len(judged) - len(with_signs),
+        "stated_otherwise": sum(1 for row, estimate in with_signs if _is_stated_otherwise(row, estimate)),
+        "several_orders": _report_constants(rows, several=True),
+        "one_order": _report_constants(rows, several=False),
+    }
+
+
+def _is_stated_otherwise(row: Row, stated: Estimate) -> bool:
+    """Tell whether an answer, perhaps of an older engine, states another error than the constants in force."""
+    now = _restated(CONSTANTS if _has_several(row) else ALONE, row, stated.true)
+    pairs = ((now.typical, stated.typical), (now.upper, stated.upper))
+    return any(not math.isclose(one, other, rel_tol=_DIFFERENT) for one, other in pairs)
+
+
+def _report_constants(rows: Sequence[Row], *, several: bool) -> dict[str, Any]:
+    """Return how good the constants in force are, and what a fit finds, of answers with several orders or with one."""
+    in_force = CONSTANTS if several else ALONE
+    everything = fit_constants(rows, several=several)
+    return {
+        "in_force": {"constants": in_force._asdict(), **_plain(judge(in_force, rows, several=several))},
+        "fitted_to_all": None if everything is None else everything._asdict(),
+        "halves": cross_validate(rows, several=several),
+    }
 
 
 def _by(judged: Sequence[tuple[Row, Estimate]], key: str) -> dict[str, Calibration]:
@@ -246,7 +300,7 @@ def _sign_correlation(judged: Sequence[tuple[Row, Estimate]], sign: str) -> floa
     known = [
         (row[sign], estimate.true)
         for row, estimate in judged
-        if row.get(sign) is not None and not (sign == "spread" and row.get("alternatives", 0) < 2)
+        if row.get(sign) is not None and not (sign == "spread" and not _has_several(row))
     ]
     return spearman([value for value, _ in known], [true for _, true in known])
 
@@ -255,40 +309,64 @@ def _plain(calibration: Calibration) -> dict[str, Any]:
     return {**asdict(calibration), "share": calibration.share}
 
 
+# How answers with several alternatives, and with one, are called.
+_KINDS = {"several_orders": "several orders", "one_order": "one order"}
+
+
 def calibration_lines(report: dict[str, Any]) -> list[str]:
     """Return what `report_gauge` found, as lines of tables."""
-    width = max((len(name) for name in (*report["families"], *report["solvers"])), default=0) + 2
-    width = max(width, 16)
-    heading = f"{'answers':>9}{'within limit':>14}{'rank corr.':>12}{'true/typical':>14}"
-    lines = [f"Judged by {report['answers']} answers that are not exact; the limit should hold for 90 % of them.", ""]
-    for title, groups in (("family", report["families"]), ("solver", report["solvers"])):
-        lines.append(f"{title:<{width}}{heading}")
-        lines += [f"{name:<{width}}{_cells(entry)}" for name, entry in groups.items()]
-        lines += [f"{EVERY_FAMILY:<{width}}{_cells(report[EVERY_FAMILY])}", ""]
-    lines.append("Rank correlation of the true error with each sign:")
-    lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
-    lines += [
-        "",
+    share = f"{100 * report['stated_share']:.0f} %"
+    lines = [
+        f"Judged by {report['answers']} answers that are not exact; the limit should hold for {share} of them.",
         "log10 typical = offset + a · log10 second_inconsistency + b · log10 worst_loss_nats + c · log10 spread",
         f"log10 upper = log10 typical + margin, and at least {spread_limit(1.0):g} · spread (more is in docs/gauge.md)",
-        "",
-        f"{'':<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}",
     ]
-    lines += [
-        f"{entry['name']:<{width}}{_constants(entry['constants'])}{_cells(entry)}"
-        for entry in report["in_force"]
-        if entry["answers"]
-    ]
-    if report["fitted_to_all"] is not None:
-        lines.append(f"{'fitted to all':<{width}}{_constants(report['fitted_to_all'])}")
-    lines += ["", "Fitted to one half of the models, judged on the other:"]
-    for half in report["halves"]:
+    for solver, found in report["solvers"].items():
+        lines += ["", *_solver_lines(solver, found)]
+    return lines
+
+
+def _solver_lines(solver: str, report: dict[str, Any]) -> list[str]:
+    width = max(16, *(len(name) + 2 for name in (*report["families"], *report["options"])))
+    heading = f"{'answers':>9}{'within limit':>14}{'rank corr.':>12}{'true/typical':>14}"
+    lines = [f"== {solver}: {counted(report['answers'], 'answer')}, as stated"]
+    for title, groups in (("family", report["families"]), ("solver", report["options"])):
+        lines += ["", f"{title:<{width}}{heading}"]
+        lines += [f"{name:<{width}}{_cells(entry)}" for name, entry in groups.items()]
+        lines.append(f"{EVERY_FAMILY:<{width}}{_cells(report[EVERY_FAMILY])}")
+    lines += ["", "Rank correlation of the true error with each sign:"]
+    lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
+    lines += ["", "Judged anew by the signs in the rows:" + _left_out(report)]
+    for kind, words in _KINDS.items():
+        found = report[kind]
+        if found["in_force"]["answers"]:
+            lines.append(f"{words:<{width}}{'offset':>8}{'a':>8}{'b':>8}{'c':>8}{'margin':>8}{heading}")
+            lines += _constants_lines(found, width)
+    return lines
+
+
+def _left_out(report: dict[str, Any]) -> str:
+    """Return what rows of older engines, or of others, there are."""
+    told = []
+    if report["without_signs"]:
+        told.append(f"{counted(report['without_signs'], 'answer')} without all signs left out")
+    if report["stated_otherwise"]:
+        told.append(f"{counted(report['stated_otherwise'], 'answer')} stated another error than would be stated now")
+    return f" {'; '.join(told)}." if told else ""
+
+
+def _constants_lines(found: dict[str, Any], width: int) -> list[str]:
+    in_force = found["in_force"]
+    lines = [f"{'  in force':<{width}}{_constants(in_force['constants'])}{_cells(in_force)}"]
+    if found["fitted_to_all"] is not None:
+        lines.append(f"{'  fitted to all':<{width}}{_constants(found['fitted_to_all'])}")
+    lines.append("  fitted to one half of the models, judged on the other:")
+    for half in found["halves"]:
+        start = f"{'  ' + half['fitted_to']:<{width}}"
         if half["constants"] is None:
-            lines.append(f"{half['fitted_to']:<{width}}  too few answers to fit: {half['answers']} of {_FEWEST}")
+            lines.append(f"{start}  too few answers to fit: {half['answers']} of {_FEWEST}")
             continue
-        lines.append(
-            f"{half['fitted_to']:<{width}}{_constants(half['constants'])}{_cells(half['judged_on_the_other'])}"
-        )
+        lines.append(f"{start}{_constants(half['constants'])}{_cells(half['judged_on_the_other'])}")
         lines.append(f"{'  in force there':<{width}}{'':>40}{_cells(half['in_force_on_the_other'])}")
     return lines
 

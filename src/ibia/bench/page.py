@@ -7,13 +7,16 @@ they are is said by `summary`, `plots` and `calibration`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ibia.bench.apart import Row
+from ibia.bench.beside import beside_the_paper
 from ibia.bench.calibration import Estimate, calibrate, estimates_of
 from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
+from ibia.bench.families import families_table
+from ibia.bench.parts import cell, line, named, shown_error, shown_memory, shown_seconds, table
 from ibia.bench.plots import all_figures
 from ibia.bench.report import counted
 from ibia.bench.summary import (
@@ -21,16 +24,13 @@ from ibia.bench.summary import (
     ROUNDING,
     Results,
     Run,
-    Summary,
     memory_of,
+    program_of,
     says_nothing,
-    summarise,
 )
 
 __all__ = ["extent", "gaps", "make_page"]
 
-# The figures of a summary that are errors.
-_ERRORS = ("hd_avg", "hd_max", "worst", "log10_z")
 # A rank correlation of fewer answers is chance.
 _FEWEST_RANKED = 10
 # Of the steps of an answer, those that lost most.
@@ -44,7 +44,7 @@ _PAGE_STYLE = (
     "p{max-width:80ch;margin:6px 0 12px}p.faint,td.faint,.faint{color:var(--faint)}"
     "nav{margin:10px 0 0}nav a{margin-right:16px;display:inline-block;white-space:nowrap}a{color:var(--c0)}"
     ".charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:14px}"
-    ".charts.two{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),560px))}"
+    ".charts.few{grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),560px))}"
     ".charts>div{border:1px solid var(--line);border-radius:8px;padding:8px 8px 2px;background:var(--ground)}"
     ".legend{display:flex;flex-wrap:wrap;gap:2px 18px;margin:4px 0 10px;padding:0;list-style:none}"
     ".legend li{display:flex;align-items:center;gap:5px}svg.key{flex:none;vertical-align:middle}"
@@ -69,10 +69,12 @@ def make_page(results: Results, *, title: str = "ibia bench", worst: int = 8) ->
     worst
         How many of the worst answers of each method are shown with their steps.
     """
+    beside = beside_the_paper(results)
     sections = [
         ("methods", "Methods", _methods(results)),
-        ("tables", "Families", _families(results)),
+        ("tables", "Families", families_table(results)),
         *((figure.name, figure.title, _figure(figure)) for figure in all_figures(results)),
+        *([("paper", "Beside the paper", beside)] if beside else []),
         ("calibration", "Calibration of the gauge", _calibration(results)),
         ("unanswered", "Without an answer", _unanswered(results)),
         ("worst", "Worst answers first", _worst(results, worst)),
@@ -114,26 +116,6 @@ def _overview(results: Results) -> str:
     return f'<p class="faint">{extent(results)}: {without}.{when}{older}</p>'
 
 
-def _table(headings: Sequence[str], lines: Iterable[str], left: Collection[int] = (0,)) -> str:
-    """Return a table; `left` are the columns that hold words."""
-    cells = "".join(
-        f"<th{' class=left' if place in left else ''}>{heading}</th>" for place, heading in enumerate(headings)
-    )
-    return f'<div class="scroll"><table><thead><tr>{cells}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
-
-
-def _cell(content: str, kind: str = "") -> str:
-    return f'<td class="{kind}">{content}</td>' if kind else f"<td>{content}</td>"
-
-
-def _line(cells: Iterable[str], kind: str = "") -> str:
-    return f'<tr class="{kind}">{"".join(cells)}</tr>' if kind else f"<tr>{''.join(cells)}</tr>"
-
-
-def _named(results: Results, method: str) -> str:
-    return f"{symbol_svg(results.methods.index(method))} {escape(method)}"
-
-
 def _methods(results: Results) -> str:
     lines = []
     for method in results.methods:
@@ -142,8 +124,8 @@ def _methods(results: Results) -> str:
         shown = ", ".join(
             f"{version} ({count})" if len(versions) > 1 else version for version, count in versions.items()
         )
-        cells = (_named(results, method), escape(shown), escape("; ".join(sorted(limits))))
-        lines.append(_line(_cell(cell, "left") for cell in cells))
+        cells = (named(results, method), escape(shown), escape("; ".join(sorted(limits))))
+        lines.append(line(cell(content, "left") for content in cells))
     words = (
         "A method is a solver with its options, and its limits where it was run with several. Of ibia: “bound” means "
         "that the largest table has 2<sup>bound</sup> numbers at most, “order” is that in which factors are taken in; "
@@ -151,7 +133,7 @@ def _methods(results: Results) -> str:
     )
     mixed = f"Runs of several versions of {', '.join(results.mixed)} are mixed; run the bench again for figures of one."
     alarm = f'<p class="alarm">{escape(mixed)}</p>' if results.mixed else ""
-    return f"<p>{words}</p>{alarm}" + _table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
+    return f"<p>{words}</p>{alarm}" + table(["method", "version", "limits of a run"], lines, left=(0, 1, 2))
 
 
 def _limits(row: Row) -> str:
@@ -162,93 +144,13 @@ def _limits(row: Row) -> str:
     return f"{seconds}, {memory}, {threads} thread{'s' * (threads != 1)}"
 
 
-def _families(results: Results) -> str:
-    families = results.families
-    groups = [(family, family) for family in families] + ([(EVERY_FAMILY, None)] if len(families) > 1 else [])
-    lines = []
-    for name, family in groups:
-        summaries = [summarise(name, method, results.of(family, method)) for method in results.methods]
-        best = {key: _best(summaries, key) for key in _SHOWN}
-        for place, summary in enumerate(summaries):
-            lines.append(_summary_line(results, summary, best, first=not place))
-    words = (
-        "Exact: how many answers nothing lossy was done for. HD_avg and HD_max: means over the models of a family of "
-        "the mean and the largest Hellinger distance of a marginal to the true one, which goes from 0 (the same) to 1 "
-        "(nothing in common); worst: the largest of all. log<sub>10</sub> Z: its largest error; Z is the sum of the "
-        "product of all factors, of a Bayesian network the probability of the evidence. Seconds: mean. "
-        "Memory: the most of a run. Bold is best. Where not all models were answered, the figures are over fewer "
-        "models than those beside them; they are red and never best."
-    )
-    headings = ["family", "method", "answered", "exact", "HD_avg", "HD_max", "worst", "log<sub>10</sub> Z", "seconds"]
-    return f"<p>{words}</p>" + _table([*headings, "memory", "without an answer"], lines, left=(0, 1, 10))
-
-
-def _best(summaries: Sequence[Summary], key: str) -> float | None:
-    """Return the best figure of those methods that answered every model."""
-    values = [getattr(summary, key) for summary in summaries if summary.complete]
-    known: list[float] = [value for value in values if value is not None]
-    if len(known) < 2:
-        return None
-    return max(min(known), ROUNDING) if key in _ERRORS else min(known)
-
-
-def _summary_line(results: Results, summary: Summary, best: dict[str, float | None], *, first: bool) -> str:
-    def figure(key: str, show: Callable[[float | None], str]) -> str:
-        value, words = getattr(summary, key), show(getattr(summary, key))
-        if value is None:
-            return _cell("–", "faint")
-        if not summary.complete:
-            return _cell(words, "alarm")
-        limit = best[key]
-        # Digits that are not shown make nobody better.
-        return _cell(words, "best" if limit is not None and (value <= limit or words == show(limit)) else "")
-
-    share = f"{summary.answered} of {summary.models}"
-    ended = ", ".join(f"{count} {status}" for status, count in summary.ended.items())
-    cells = [
-        _cell(escape(summary.family) if first else "", "left"),
-        _cell(_named(results, summary.method), "left"),
-        _cell(share, "" if summary.complete else "alarm"),
-        _cell(str(summary.exact) if summary.exact else "–", "" if summary.exact else "faint"),
-        *(figure(key, show) for key, show in _SHOWN.items()),
-        _cell(escape(ended), "left alarm"),
-    ]
-    return _line(cells, "first" if first else "")
-
-
-def _error(value: float | None) -> str:
-    """Return an error with two digits."""
-    if value is None:
-        return "–"
-    if value == 0.0:
-        return "0"
-    if value < 9.95e-4:
-        return f"{value:.1E}".replace("E-0", "E-")
-    return f"{value:#.2g}" if value < 9.95 else f"{value:.0f}"
-
-
-def _seconds(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f}" if value >= 1.0 else f"{value:#.2g}"
-
-
-def _memory(value: float | None) -> str:
-    return "–" if value is None else f"{value / 2**20:,.0f} MiB"
-
-
-# The figures of a summary that methods are compared by, in the order of the columns, and how they are shown.
-_SHOWN: dict[str, Callable[[float | None], str]] = {
-    **dict.fromkeys(_ERRORS, _error),
-    "seconds": _seconds,
-    "memory": _memory,
-}
-
-
 def _figure(figure: Figure) -> str:
     entries = [f"<li>{symbol_svg(style, kinds)} {escape(name)}</li>" for name, style, kinds in figure.keys]
     charts = "".join(f"<div>{svg(chart)}</div>" for chart in figure.charts)
-    wide = " two" if len(figure.charts) == 2 else ""
+    # One or two would fill the page.
+    few = " few" if len(figure.charts) <= 2 else ""
     legend = f'<ul class="legend">{"".join(entries)}</ul>'
-    return f'<p>{escape(figure.words)}</p>{legend}<div class="charts{wide}">{charts}</div>'
+    return f'<p>{escape(figure.words)}</p>{legend}<div class="charts{few}">{charts}</div>'
 
 
 def _calibration(results: Results) -> str:
@@ -256,12 +158,8 @@ def _calibration(results: Results) -> str:
     judged = [(run, entry) for run in results.runs if run.row is not None for _, entry in estimates_of([run.row])]
     if not judged:
         return "<p>No answer that is not exact states its error and has a known one.</p>"
-    families = {
-        escape(family): [entry for run, entry in judged if run.instance.family == family] for family in results.families
-    }
-    families[EVERY_FAMILY] = [entry for _, entry in judged]
     methods = {
-        _named(results, method): [entry for run, entry in judged if run.method == method] for method in results.methods
+        named(results, method): [entry for run, entry in judged if run.method == method] for method in results.methods
     }
     unknown = sum(1 for row in rows if row.get("exact") is False and says_nothing(row))
     words = (
@@ -273,7 +171,14 @@ def _calibration(results: Results) -> str:
     if unknown:
         left = counted(unknown, "answer is", "answers are")
         words += f" {left} left out: the reference has too few digits to tell the error."
-    return f"<p>{escape(words)}</p>{_judged_table('family', families)}{_judged_table('method', methods)}"
+    tables = [_judged_table("method", methods)]
+    # How far one solver can be trusted says nothing of another.
+    for solver in dict.fromkeys(program_of(run.method) for run, _ in judged):
+        of_it = [(run.instance.family, entry) for run, entry in judged if program_of(run.method) == solver]
+        families = {escape(family): [entry for place, entry in of_it if place == family] for family in results.families}
+        families[EVERY_FAMILY] = [entry for _, entry in of_it]
+        tables.append(f"<h3>{escape(solver)}</h3>{_judged_table('family', families)}")
+    return f"<p>{escape(words)}</p>{''.join(tables)}"
 
 
 def _judged_table(heading: str, groups: Mapping[str, Sequence[Estimate]]) -> str:
@@ -283,15 +188,15 @@ def _judged_table(heading: str, groups: Mapping[str, Sequence[Estimate]]) -> str
         found = calibrate(members)
         ranked = found.correlation is not None and found.answers >= _FEWEST_RANKED
         cells = [
-            _cell(name, "left"),
-            _cell(str(found.answers)),
-            _cell(f"{found.within} ({100 * (found.share or 0.0):.0f} %)"),
-            _cell(f"{found.correlation:.2f}" if ranked else "–", "" if ranked else "faint"),
-            _cell(_error(found.ratio)),
+            cell(name, "left"),
+            cell(str(found.answers)),
+            cell(f"{found.within} ({100 * (found.share or 0.0):.0f} %)"),
+            cell(f"{found.correlation:.2f}" if ranked else "–", "" if ranked else "faint"),
+            cell(shown_error(found.ratio)),
         ]
         if members:
-            lines.append(_line(cells, "first" if name == EVERY_FAMILY else ""))
-    return _table([heading, "answers", "within the limit", "rank correlation", "true / typical"], lines)
+            lines.append(line(cells, "first" if name == EVERY_FAMILY else ""))
+    return table([heading, "answers", "within the limit", "rank correlation", "true / typical"], lines)
 
 
 def _unanswered(results: Results) -> str:
@@ -307,11 +212,11 @@ def _unanswered(results: Results) -> str:
         )
         headings = ["method", "family", "model", "how it ended", "wall seconds", "what was said"]
         lines = [_ended_line(results, run) for run in ended]
-        parts.append(f"<p>{words}</p>" + _table(headings, lines, left=(0, 1, 2, 3, 5)))
+        parts.append(f"<p>{words}</p>" + table(headings, lines, left=(0, 1, 2, 3, 5)))
     if results.missing:
         words = "Models that a method was not run on; they count as models without an answer."
         lines = [_missing_line(results, method) for method in results.methods]
-        parts.append(f"<p>{words}</p>" + _table(["method", "not run", "of which families"], lines, left=(0, 2)))
+        parts.append(f"<p>{words}</p>" + table(["method", "not run", "of which families"], lines, left=(0, 2)))
     return "".join(parts)
 
 
@@ -322,14 +227,14 @@ def _place(results: Results, run: Run) -> tuple[int, str]:
 def _ended_line(results: Results, run: Run) -> str:
     row = run.row or {}
     cells = [
-        _cell(_named(results, run.method), "left"),
-        _cell(escape(run.instance.family), "left"),
-        _cell(escape(run.instance.name), "left"),
-        _cell(escape(run.status), "left alarm"),
-        _cell(_seconds(row.get("wall_seconds"))),
-        _cell(escape(str(row.get("error", ""))), "words"),
+        cell(named(results, run.method), "left"),
+        cell(escape(run.instance.family), "left"),
+        cell(escape(run.instance.name), "left"),
+        cell(escape(run.status), "left alarm"),
+        cell(shown_seconds(row.get("wall_seconds"))),
+        cell(escape(str(row.get("error", ""))), "words"),
     ]
-    return _line(cells)
+    return line(cells)
 
 
 def _missing_line(results: Results, method: str) -> str:
@@ -339,7 +244,7 @@ def _missing_line(results: Results, method: str) -> str:
         return ""
     told = ", ".join(f"{family} {count}" for family, count in families.items())
     share = f"{families.total()} of {len(results.instances)}"
-    return _line([_cell(_named(results, method), "left"), _cell(share, "alarm"), _cell(escape(told), "words")])
+    return line([cell(named(results, method), "left"), cell(share, "alarm"), cell(escape(told), "words")])
 
 
 def _worst(results: Results, count: int) -> str:
@@ -355,7 +260,7 @@ def _worst(results: Results, count: int) -> str:
         runs = sorted(runs, key=lambda run: -(run.error or 0.0))
         if not runs:
             continue
-        parts.append(f"<h3>{_named(results, method)}</h3>")
+        parts.append(f"<h3>{named(results, method)}</h3>")
         parts += [_run_details(run) for run in runs[:count]]
         if len(runs) > count:
             parts.append(f'<p class="faint">and {len(runs) - count} with smaller errors</p>')
@@ -366,12 +271,12 @@ def _run_details(run: Run) -> str:
     row = run.answer or {}
     stated = ""
     if row.get("error_upper"):
-        stated = f"; stated {_error(row['error_estimate'])}, at most {_error(row['error_upper'])}"
+        stated = f"; stated {shown_error(row['error_estimate'])}, at most {shown_error(row['error_upper'])}"
     if any(not estimate.within for _, estimate in estimates_of([row])):
         stated += ', <span class="alarm">beyond its limit</span>'
     heading = (
-        f"<b>{escape(run.instance.name)}</b> of {escape(run.instance.family)}: HD_max {_error(run.error)}{stated} "
-        f'<span class="faint">in {_seconds(row["seconds"])} s, {_memory(memory_of(row))}</span>'
+        f"<b>{escape(run.instance.name)}</b> of {escape(run.instance.family)}: HD_max {shown_error(run.error)}{stated} "
+        f'<span class="faint">in {shown_seconds(row["seconds"])} s, {shown_memory(memory_of(row))}</span>'
     )
     return f"<details><summary>{heading}</summary>{_facts(row)}{_steps(row)}</details>"
 
@@ -379,10 +284,10 @@ def _run_details(run: Run) -> str:
 def _facts(row: Row) -> str:
     observed = f", {row['observed']} of them observed" if row.get("observed") else ""
     facts = [f"{row.get('variables', '–')} variables{observed}, {row.get('factors', '–')} factors"]
-    facts.append(f"HD_avg {_error(row.get('hd_avg'))}, worst at variable {row.get('worst_variable')}")
+    facts.append(f"HD_avg {shown_error(row.get('hd_avg'))}, worst at variable {row.get('worst_variable')}")
     difference = row.get("delta_log10_z")
     if difference is not None:
-        facts.append(f"log10 Z off by {'−' if difference < 0.0 else '+'}{_error(abs(difference))}")
+        facts.append(f"log10 Z off by {'−' if difference < 0.0 else '+'}{shown_error(abs(difference))}")
     is_apart = (row.get("worst_loss_nats") or 0.0) < (row.get("loss_nats") or 0.0)
     for key, name, is_told in (
         ("loss_nats", "loss in nats", True),
@@ -393,7 +298,7 @@ def _facts(row: Row) -> str:
         ("spread", "spread of the alternatives", row.get("alternatives", 0) > 1),
     ):
         if is_told and row.get(key) is not None:
-            facts.append(f"{name} {_error(row[key])}")
+            facts.append(f"{name} {shown_error(row[key])}")
     if row.get("orders"):
         facts.append(f"orders: {', '.join(row['orders'])}")
     if row.get("converged") is not None:
@@ -402,7 +307,7 @@ def _facts(row: Row) -> str:
 
 
 # How the columns of steps are shown that are not whole numbers.
-_STEP_SHOWN: dict[str, Callable[[float | None], str]] = {"loss": _error, "seconds": _seconds}
+_STEP_SHOWN: dict[str, Callable[[float | None], str]] = {"loss": shown_error, "seconds": shown_seconds}
 
 
 def _steps(row: Row) -> str:
@@ -417,6 +322,6 @@ def _steps(row: Row) -> str:
     for step in costly:
         bar = f'<span class="bar" style="width:{max(160.0 * step[loss] / largest, 0.0):.0f}px"></span>'
         shown = (_STEP_SHOWN.get(name, "{:g}".format)(value) for name, value in zip(columns, step, strict=True))
-        lines.append(_line([*map(_cell, shown), _cell(bar, "left")]))
+        lines.append(line([*map(cell, shown), cell(bar, "left")]))
     note = f'<p class="faint">{len(steps) - len(costly)} more lost less.</p>' if len(steps) > len(costly) else ""
-    return _table([*map(escape, columns), ""], lines, left=()) + note
+    return table([*map(escape, columns), ""], lines, left=()) + note

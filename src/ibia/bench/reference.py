@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 # Bits of the largest clique up to which exact answers are computed.
-WIDEST = 20.0
+WIDEST = 23.0
 # A change of what is kept, or of how, makes another name.
-_FORMAT = "1"
+_FORMAT = "2"
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ __all__ = [
     "natural_order",
     "order_rows",
     "pareto_front",
+    "program_of",
     "says_nothing",
     "summarise",
     "true_error",
@@ -131,11 +132,11 @@ class Results:
         versions: dict[str, set[str]] = {}
         for run in self.runs:
             if run.row is not None:
-                versions.setdefault(_program(run.row["solver"]), set()).add(str(run.row.get("version")))
+                versions.setdefault(program_of(run.row["solver"]), set()).add(str(run.row.get("version")))
         return [solver for solver, found in versions.items() if len(found) > 1]
 
 
-def _program(solver: str) -> str:
+def program_of(solver: str) -> str:
     """Return a solver without its options, but with the program that is run: two programs are no two versions."""
     name, _, options = solver.partition(":")
     return ":".join([name, *(word for word in options.split(",") if word.startswith("program="))])
@@ -219,6 +220,12 @@ class Summary:
         The largest HD_max.
     log10_z
         The largest absolute error of log10 Z.
+    kl_avg, kl_max
+        Means of the mean and the largest divergence; infinite where an answer rules out what is possible.
+    ruled_out
+        How many variables have a possible state that the answer rules out.
+    absolute
+        The largest error of a single probability.
     seconds
         Mean.
     memory
@@ -236,6 +243,10 @@ class Summary:
     hd_max: float | None
     worst: float | None
     log10_z: float | None
+    kl_avg: float | None
+    kl_max: float | None
+    ruled_out: int
+    absolute: float | None
     seconds: float | None
     memory: float | None
 
@@ -255,6 +266,7 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
     answers = [run.answer for run in runs if run.answer is not None]
     compared = [row for row in answers if row.get("hd_max") is not None]
     differences = [abs(row["delta_log10_z"]) for row in answers if row.get("delta_log10_z") is not None]
+    absolute = [row["largest_absolute_error"] for row in compared if "largest_absolute_error" in row]
     held = [memory for memory in map(memory_of, answers) if memory is not None]
     return Summary(
         family=family,
@@ -268,9 +280,19 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
         hd_max=_mean([row["hd_max"] for row in compared]),
         worst=max((row["hd_max"] for row in compared), default=None),
         log10_z=max(differences, default=None),
+        kl_avg=_mean(_divergences(compared, "kl_avg")),
+        kl_max=_mean(_divergences(compared, "kl_max")),
+        ruled_out=sum(row.get("ruled_out") or 0 for row in compared),
+        absolute=max(absolute, default=None),
         seconds=_mean([row["seconds"] for row in answers]),
         memory=max(held, default=None),
     )
+
+
+def _divergences(rows: Sequence[Row], key: str) -> list[float]:
+    """Return the divergences of answers; rows have none where it is infinite."""
+    found = [math.inf if row.get("ruled_out") else row.get(key) for row in rows]
+    return [value for value in found if value is not None]
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -71,12 +71,15 @@ class Table:
         Ours.
     lines
         Makes the lines of the table: of the models, the columns, and the answers of each column by model.
+    names
+        The models, where the table names them.
     """
 
     name: str
     takes: Callable[[Item], bool]
     columns: tuple[Column, ...]
     lines: Callable[[Sequence[Item], Sequence[Column], Mapping[Column, Rows]], list[str]]
+    names: tuple[str, ...] = ()
 
     def chosen(self, minutes: float = math.inf, more: Sequence[str] = ()) -> list[Column]:
         """Return the columns up to a limit of time, those of further solvers included.
@@ -96,6 +99,7 @@ class Table:
         columns: Sequence[Column],
         rows: Iterable[Row],
         versions: Mapping[str, str | None] | None = None,
+        only: Container[str] = (),
     ) -> str:
         """Return the table, what is missing in it or of another version, and where the published figures are from.
 
@@ -105,10 +109,13 @@ class Table:
             One of a model and a column, at most.
         versions
             Those of the solvers that are here, by label; None of one that is not.
+        only
+            Names of models; others are left out, and if the table names them it says so. All are in if empty.
         """
         rows = list(rows)
         unusable = {(row["family"], row["name"]): row["error"] for row in rows if row["status"] == UNUSABLE}
-        members = [item for item in items if self.takes(item) and _place(item) not in unusable]
+        every = [item for item in items if self.takes(item) and _place(item) not in unusable]
+        members = [item for item in every if not only or item.name in only]
         known = {_place(item) for item in members}
         answers: dict[Column, dict[tuple[str, str], Row]] = {column: {} for column in columns}
         for row in rows:
@@ -119,6 +126,7 @@ class Table:
         about = published()["tables"][self.name]
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
+        lines += _left_out(self.names, every, members)
         lines += ["", *_missing(members, columns, answers), *_outdated(columns, answers, versions or {})]
         for (family, name), error in unusable.items():
             lines += [f"Left out, since it cannot be used: {family}/{name} ({error})", ""]
@@ -132,6 +140,19 @@ def published() -> dict[str, Any]:
     text = resources.files("ibia.bench").joinpath("paper.json").read_text("utf-8")
     figures: dict[str, Any] = json.loads(text)
     return figures
+
+
+def _left_out(names: Sequence[str], every: Sequence[Item], members: Sequence[Item]) -> list[str]:
+    """Return lines about the models that a table names and that are not in it: not here, or not wanted."""
+    here, wanted = {item.name for item in every}, {item.name for item in members}
+    absent = [name for name in names if name not in here]
+    unwanted = [name for name in names if name in here - wanted]
+    lines = []
+    if absent:
+        lines += ["", f"Not among the models here: {', '.join(absent)}"]
+    if unwanted:
+        lines += ["", f"Left out by --only: {', '.join(unwanted)}"]
+    return lines
 
 
 def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
@@ -298,10 +319,8 @@ def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
 
 def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
     """Return the lines of the table of named instances: HD_max and seconds."""
-    here = {item.name for item in items}
     methods = ("IJGP", "ARB", "IBIA15", "IBIA20")
     lines = _header(["instance", *methods, *(column.solver for column in columns)])
-    absent = []
     for name, known in published()["tables"]["arb"]["instances"].items():
         cells = [name]
         for method in methods:
@@ -315,10 +334,6 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
                 # A folder may have the model without its true marginals.
                 cells.append(f"{_number(row.get('hd_max'))} ({row['seconds']:.1f} s)")
         lines.append(_line(cells))
-        if name not in here:
-            absent.append(name)
-    if absent:
-        lines += ["", f"Not among the models here: {', '.join(absent)}"]
     return ["HD_max (seconds):", "", *lines]
 
 
@@ -391,6 +406,7 @@ TABLES: dict[str, Table] = {
                 for solver in ("paper:bound=15", "paper:bound=20", "ibia:bound=15", "ibia:bound=20")
             ),
             _named_lines,
+            tuple(published()["tables"]["arb"]["instances"]),
         ),
     )
 }
