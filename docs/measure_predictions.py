@@ -95,27 +95,25 @@ def _runs(folder: Path, name: str, bounds: list[float], most_seconds: float) -> 
                 **asdict(predicted),
                 "corrected_seconds": corrected.seconds,
                 "actual_seconds": seconds,
-                "predicted_tables": predicted.bytes - size[0],
-                "actual_tables": size[1] - size[0],
+                "actual_bytes": size,
                 **figures,
             }
 
 
-def _run(prepared: Prepared, predicted: Prediction) -> tuple[float, tuple[int, int], Row]:
-    """Return the seconds, the memory before and at most, and what can be counted."""
+def _run(prepared: Prepared, predicted: Prediction) -> tuple[float, int, Row]:
+    """Return the seconds, the most memory that the process held, and what can be counted."""
     # Memory that was freed goes back to the system, or it would hide what is used now.
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
-    before = _memory("VmRSS")
     began = time.process_time()
     result = prepared.answer(predicted.bound, Choices(), quick=predicted.quick)
     seconds = time.process_time() - began
     figures: Row = {"answered_exactly": result.exact}
     largest = max(prepared.problems, key=lambda problem: (problem.width, len(problem.factors)), default=None)
-    if predicted.quick and largest is not None:
+    if predicted.quick and not predicted.exact and largest is not None:
         figures |= _counts(largest, predicted)
-    return seconds, (before, _memory("VmHWM")), figures
+    return seconds, _peak_memory(), figures
 
 
 def _counts(problem: Problem, predicted: Prediction) -> Row:
@@ -125,9 +123,9 @@ def _counts(problem: Problem, predicted: Prediction) -> Row:
     return {"component_entries": alone.entries, "actual_entries": math.fsum(step.entries for step in steps)}
 
 
-def _memory(name: str) -> int:
+def _peak_memory() -> int:
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
+        if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     return 0
 
@@ -143,10 +141,10 @@ def _report(rows: list[Row]) -> None:
     for kind, chosen in kinds.items():
         # Shorter ones are noise, and nobody waits for them.
         long = [row for row in chosen if row["actual_seconds"] > 0.05]
-        large = [row for row in chosen if row["actual_tables"] > 2**25]
+        large = [row for row in chosen if row["actual_bytes"] > 2**28]
         _line(kind, "seconds", [row["actual_seconds"] / row["seconds"] for row in long])
         _line(kind, "seconds, corrected", [row["actual_seconds"] / row["corrected_seconds"] for row in long])
-        _line(kind, "bytes of tables", [row["actual_tables"] / max(row["predicted_tables"], 1) for row in large])
+        _line(kind, "memory of the process", [row["actual_bytes"] / row["bytes"] for row in large])
         counted = [row for row in chosen if "actual_entries" in row]
         _line(kind, "table entries", [row["actual_entries"] / row["component_entries"] for row in counted])
 
