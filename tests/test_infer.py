@@ -28,7 +28,9 @@ from ibia.answer import Choices, prepare_model
 from ibia.backward.posterior import Posterior
 from ibia.control import Control, Stopped
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
+from ibia.forest import search
 from ibia.forest.calibrate import ZeroMassError
+from ibia.forest.elimination import eliminate
 from ibia.model import Factor, Model, Variable
 from ibia.prepare import prepare
 from ibia.result import Result
@@ -640,3 +642,20 @@ def test_where_nothing_is_left_of_a_model_without_zeros_that_is_not_called_impos
     monkeypatch.setattr(alternative, "forward", nothing)
     with pytest.raises(RangeError, match="with 6 bits there is no answer"):
         infer(far_apart(), bound=6, slices="never")
+
+
+def test_small_tables_are_not_searched_a_long_time_for_a_better_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks for no bound gets an exact answer then; for a bound that is too small every bit counts."""
+    made = [0]
+
+    def counting(*arguments):
+        made[0] += 1
+        return eliminate(*arguments)
+
+    monkeypatch.setattr(search, "eliminate", counting)
+    tried = {}
+    for bound in (None, 30.0, 2.0):
+        made[0] = 0
+        prepare_model(examples.grid(8, 8), {}, bound=bound)
+        tried[bound] = made[0]
+    assert tried[30.0] <= tried[None] < tried[2.0] / 4

@@ -39,6 +39,8 @@ Integers = NDArray[np.int64]
 _EFFORT = 24.0
 # Where a component fits the bound anyway, more search than this costs more time than its tables.
 _LITTLE_EFFORT = 0.1
+# Where nobody asked for a bound and the tables can be made, the answer will be exact: large entries are reckoned with.
+_FAIR_EFFORT = 2.0
 # So many times the same is tried by fronts, with this effort: where a component fits anyway, and where it does not.
 _FRONTS, _FRONT_EFFORT = 40, (0.03, 4.0)
 # The best of both are refined, with this effort; in the first case while entries cost far more than steps.
@@ -228,7 +230,8 @@ def prepare(
     wanted = 0.0 if bound is None else bound
     greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT, control)
     if greedy.width > wanted:
-        greedy = search(graph, log2, math.inf, attempts, least, 0, _EFFORT, control)
+        effort = _FAIR_EFFORT if bound is None and greedy.size <= MOST_ENTRIES else _EFFORT
+        greedy = search(graph, log2, math.inf, attempts, least, 0, effort, control)
     fronts = _FRONTS if restarts is None else restarts
     wide = greedy.width > wanted
     best = search_fronts(graph, log2, greedy, fronts, least, wanted, _FRONT_EFFORT[wide], MOST_ENTRIES, control)
