@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
 from ibia.gauge import ErrorEstimate
+from ibia.ladder import REDUCTIONS, Ladder
 from ibia.pipeline import infer
 from ibia.predict import Prediction
 from ibia.result import Result
@@ -47,6 +49,10 @@ class Machine:
     reported: list[Result] = field(default_factory=list)
     stands_in: bool = False
 
+    # What takes as long whatever the size of tables.
+    graph: float = 0.0
+    reductions: tuple[float, ...] = (1.0,)
+
     sliced: float = 0.0
     slow_slices: float = 0.0
 
@@ -59,13 +65,14 @@ class Machine:
     def monotonic(self) -> float:
         return self.now
 
-    def actual(self, bound: float, quick: bool) -> float:
-        return self.first * 2.0 ** (bound - 4.0) * (0.1 if quick else 1.0)
+    def actual(self, bound: float, quick: bool, reduce: float = 1.0) -> float:
+        tables = self.first * 2.0 ** (bound - 4.0)
+        return (tables + self.graph) / reduce * (0.1 if quick else 1.0)
 
-    def predict(self, bound: float, quick: bool = False, slices: str = "") -> Prediction:
-        seconds = self.actual(bound, quick) / self.off * self.correction
+    def predict(self, bound: float, quick: bool = False, slices: str = "", reduce: float = 1.0) -> Prediction:
+        seconds = self.actual(bound, quick, reduce) / self.off * self.correction
         size = self.bytes_per_entry * 2.0**bound
-        return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds, seconds)
+        return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds, seconds, reduce=reduce)
 
     def predict_exact(self, bound: float) -> Prediction | None:
         if bound >= self.width:
@@ -93,7 +100,7 @@ class Machine:
             raise ZeroProbabilityError("nothing is possible")
         before, self.tried = (self.tried, predicted.alternatives) if predicted.alternatives else (0, 2)
         self.tried = min(self.tried, self.alternatives)
-        seconds = self.actual(predicted.bound, predicted.quick)
+        seconds = self.actual(predicted.bound, predicted.quick, predicted.reduce)
         if predicted.slices == "always":
             seconds = self.actual(self.width + 0.5 * (self.width - predicted.bound), False)
         # Two alternatives are usual.
@@ -102,10 +109,11 @@ class Machine:
             self.now = self.control.deadline
             raise Stopped
         exact = predicted.exact
-        error = 0.0 if exact else self.errors.get(predicted.bound, 2.0**-predicted.bound)
+        error = 0.0 if exact else self.errors.get(predicted.bound, 2.0**-predicted.worth)
         return replace(
             TEMPLATE,
             bound=predicted.bound,
+            reduce=predicted.reduce,
             exact=exact,
             error=ErrorEstimate(error, 2 * error, ""),
             alternatives=1 if predicted.quick else self.tried,
@@ -116,7 +124,8 @@ class Machine:
         self.control.memory = goal.memory
         self.control.deadline = math.inf if time_limit is None else self.now + time_limit
         loopy = self.propagated if self.stands_in else None
-        search = Search(self.answer, self, goal, self.control, self.reported.append, loopy)  # type: ignore[arg-type]
+        ladder = Ladder(self, bound, self.reductions)  # type: ignore[arg-type]
+        search = Search(self.answer, self, ladder, goal, self.control, self.reported.append, loopy)  # type: ignore[arg-type]
         return search.run()
 
     def propagated(self, deadline: float) -> Result:
@@ -236,6 +245,32 @@ def test_the_bound_is_the_highest_to_try_within_a_time_limit(machine):
     result = machine().search(9.5, 1000.0)
     assert result.bound == 9.5
     assert "no higher bound" in result.bound_reason
+
+
+def test_where_tables_cost_little_cliques_are_reduced_by_more(machine):
+    """The same time gives a better answer than with the usual reduction, and the words say what was done."""
+    usual = machine(graph=4.0).search(None, 20.0)
+    result = machine(graph=4.0, reductions=REDUCTIONS).search(None, 20.0)
+    assert result.error.typical < usual.error.typical
+    assert result.reduce > 1.0
+    assert f"{result.bound:g} bits, reduced by {result.reduce:g} gave the best" in result.bound_reason
+    assert result.reduce in [attempt.reduce for attempt in result.attempts]
+    # Where tables are all that costs, there is nothing to gain.
+    assert machine(first=1.0, reductions=REDUCTIONS).search(None, 200.0).reduce <= 3.0
+
+
+def test_where_only_one_answer_fits_into_the_usual_time_it_is_as_good_as_that_allows(machine):
+    made = machine(graph=40.0)
+    result = made.search(None, None)
+    assert len(result.attempts) == 1
+    assert 6.0 < made.now - 100.0 < 10.0
+
+
+def test_a_long_run_comes_after_a_shorter_one(machine):
+    """Predictions from a run of milliseconds are not trusted with a minute."""
+    result = machine(first=1e-5).search(None, 60.0)
+    seconds = [attempt.seconds for attempt in result.attempts]
+    assert all(later <= max(9.0 * sooner, 10.0) for sooner, later in itertools.pairwise(seconds))
 
 
 def test_an_exact_answer_that_is_cheap_comes_at_once(machine):
@@ -395,7 +430,7 @@ def test_slices_that_turn_out_too_slow_are_not_tried_again(machine) -> None:
 
 def test_each_better_answer_is_reported_and_no_other(machine):
     made = machine(off=3.0)
-    result = made.search(None, 60.0)
+    result = made.search(None, 120.0)
     answered = [attempt for attempt in result.attempts if attempt.outcome == "answered"]
     errors = [answer.error.typical for answer in made.reported]
     assert 2 <= len(errors) < len(answered)

@@ -802,7 +802,8 @@ def test_a_terminal_shows_the_bound_and_the_best_so_far_and_a_signal_ends_the_ru
     out = tmp_path / "a.MAR"
     started, terminal = on_a_terminal("infer", hard_file, "--time-limit", 300, "--out", out)
     shown = read_until(terminal, "best so far: ")
-    assert " bits, elimination order" in shown
+    assert " bits, " in shown
+    assert ", elimination order" in shown
     assert not out.exists()
     started.send_signal(signal.SIGTERM)
     output, _ = started.communicate(timeout=60)

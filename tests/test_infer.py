@@ -659,3 +659,28 @@ def test_small_tables_are_not_searched_a_long_time_for_a_better_tree(monkeypatch
         prepare_model(examples.grid(8, 8), {}, bound=bound)
         tried[bound] = made[0]
     assert tried[30.0] <= tried[None] < tried[2.0] / 4
+
+
+def test_an_answer_says_how_far_cliques_were_reduced_and_a_bound_alone_means_by_one_bit():
+    model = examples.grid(9, 9, seed=3)
+    usual, same = infer(model, bound=6), infer(model, bound=6, reduce="auto")
+    assert usual.reduce == 1.0
+    assert usual.log_z == same.log_z == infer(model, bound=6, reduce=1).log_z
+    assert infer(model, bound=6, reduce=3).reduce == infer(model, bound=6, reduce=3).to_dict()["reduce"] == 3.0
+    assert infer(model, bound=6, reduce="demand").reduce is None
+    with pytest.raises(InputError, match="expected a number of bits, 'auto' or 'demand'"):
+        infer(model, bound=6, reduce="much")
+
+
+def test_an_answer_within_a_time_limit_can_be_repeated_by_its_bound_and_reduction():
+    # One that has no exact answer within reach: where there is one, trees are looked for in another way with a bound.
+    model = examples.grid(19, 19, seed=2)
+    answers: list[Result] = []
+    infer(model, bound=9, time_limit=6.0, slices="never", threads=1, improved=answers.append)
+    # Quick ones have one alternative; later ones may have more than usual.
+    first = next(answer for answer in answers if answer.alternatives > 1)
+    again = infer(model, bound=first.bound, reduce=first.reduce, slices="never", threads=2)
+    assert again.log_z == first.log_z
+    # A reduction that was asked for is kept to.
+    asked = infer(model, bound=9, time_limit=2.0, slices="never", reduce=2)
+    assert {attempt.reduce for attempt in asked.attempts} == {2.0}

@@ -22,6 +22,7 @@ from ibia.costs import SLICES, Costs, Sizes
 from ibia.errors import InputError, RangeError, ZeroProbabilityError
 from ibia.forest.calibrate import ZeroMassError
 from ibia.gauge import Signs, estimate_error, loopy_error
+from ibia.ladder import REDUCTIONS
 from ibia.model import Model
 from ibia.portfolio import Portfolio, fits, solve_by_links, solve_whole
 from ibia.prepare import Problem, prepare_components
@@ -58,7 +59,7 @@ _OUT_OF_RANGE = (
 class Choices:
     """How to infer, whatever the bound (see `infer`)."""
 
-    reduce: float | str = 1.0
+    reduce: float | str = "auto"
     loss: str = "kl"
     update: str = "sweeps"
     order: str = "auto"
@@ -78,13 +79,21 @@ class Choices:
         """Whether several alternatives are tried."""
         return self.order == "auto" and self.update == "sweeps"
 
+    @property
+    def reductions(self) -> tuple[float, ...]:
+        """By how many bits cliques may be reduced after each step, the usual way first."""
+        if isinstance(self.reduce, str):
+            # The paper's way is left as it is.
+            return REDUCTIONS if self.reduce == "auto" and self.update == "sweeps" else REDUCTIONS[:1]
+        return (float(self.reduce),)
+
     def validate(self, bound: float | None) -> None:
         """Raise InputError for a choice, or a bound, that there is not."""
         if bound is not None and not (isinstance(bound, int | float) and math.isfinite(bound) and 1 <= bound <= 40):
             raise InputError(f"the bound is {bound!r}; expected a number of bits from 1 to 40")
         if isinstance(self.reduce, str):
-            if self.reduce != "demand":
-                raise InputError(f"reduce is {self.reduce!r}; expected a number of bits or 'demand'")
+            if self.reduce not in ("auto", "demand"):
+                raise InputError(f"reduce is {self.reduce!r}; expected a number of bits, 'auto' or 'demand'")
         elif not (math.isfinite(self.reduce) and 0 <= self.reduce <= (40 if bound is None else bound)):
             most = "" if bound is None else f" to the bound ({bound:g})"
             raise InputError(f"reduce is {self.reduce!r}; expected a number of bits from 0{most}")
@@ -104,7 +113,7 @@ class Choices:
     def settings(self, bound: float) -> Settings:
         """Return the settings of the forward steps at a bound."""
         # A bound that was chosen, not given, may be smaller than what should be freed.
-        amount = None if isinstance(self.reduce, str) else min(float(self.reduce), bound)
+        amount = None if self.reduce == "demand" else min(self.reductions[0], bound)
         return Settings(bound=float(bound), reduce=amount, loss=self.loss, check=self.check)
 
 
@@ -168,7 +177,7 @@ class Prepared:
             loopy=True,
         )
 
-    def assemble(self, solved: list[Solved], bound: float, seconds: float) -> Result:
+    def assemble(self, solved: list[Solved], settings: Settings, seconds: float) -> Result:
         """Put the answers of the components together."""
         model = self.model
         values: dict[int, NDArray[np.float64]] = {}
@@ -199,7 +208,8 @@ class Prepared:
             marginals=self.simplified.whole_marginals(values),
             log_z=math.fsum(log_z),
             exact=exact,
-            bound=bound,
+            bound=settings.bound,
+            reduce=settings.reduce,
             loss=total_loss,
             worst_loss=worst_loss,
             unchecked_loss=unchecked,
@@ -269,7 +279,7 @@ class Run:
                 raise RangeError(_OUT_OF_RANGE.format(self.bound)) from None
             raise ZeroProbabilityError(_NOTHING_LEFT.format(self.bound)) from None
         solved = [next(others) if outcome is None else outcome for outcome in self._alone]
-        return self._prepared.assemble(solved, self._settings.bound, time.monotonic() - started)
+        return self._prepared.assemble(solved, self._settings, time.monotonic() - started)
 
     def _begin(self, report: Progress, listening: bool) -> None:
         """Solve the components of which there is one way to be solved, and list the alternatives of the others."""
@@ -293,7 +303,9 @@ class Run:
     def _costs(self, problem: Problem) -> Costs:
         """Return what a component will cost, and by it how it is solved."""
         choices = self._choices
-        return Sizes(problem).costs(self.bound, self._quick, choices.alternatives, choices.slicing, not self._quick)
+        return Sizes(problem).costs(
+            self.bound, self._quick, choices.alternatives, choices.slicing, not self._quick, choices.reductions[0]
+        )
 
 
 @contextmanager

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 from ibia.control import Control, Stopped, TooSlow
 from ibia.errors import RangeError, ZeroProbabilityError
+from ibia.ladder import Ladder, worth
 from ibia.limits import available_memory, resident_memory, seconds_in_words, size_in_words
 from ibia.predict import Prediction, Predictor
-from ibia.result import Attempt, Result
+from ibia.result import Attempt, Result, bits_in_words
 from ibia.tables.memory import recover
 
 __all__ = ["Goal", "Search"]
@@ -30,26 +31,28 @@ _USUAL_PART = 0.5
 _UNUSUAL = 3.0
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
+# Where nothing takes as little, one that takes so many times as long as the quickest will do, up to this part of the
+# time: the quickest is reduced by so much that it tells little. Where that takes longer, it may be the only answer.
+_SOMEWHAT, _ONLY_PART = 2.0, 0.25
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
 _SOON, _LOOPY_PART = 5.0, 0.15
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
 _PATIENCE, _SHORTER = 0.25, 8.0
-# Predictions made from short runs are off at times: where there is time for both, an attempt that should take more than
-# so many times as long as the one before it, and than this part of the time left, comes after a shorter one.
+# Predictions made from short runs are off at times: an attempt that should take more than so many times as long as the
+# one before it, and than this part of the time left, comes after a shorter one, if there is one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
 # A thorough answer may well be better than a quick one of less than so many bits more.
 _QUICK_GAIN = 3.0
 # An exact answer in slices is not looked for where it should take more than so many times the time there is: to look
 # for it longer makes that less, often by half or more.
 _WORTH_SLICING = 4.0
-# A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error.
-_MARGIN = 1.3
+# A deadline cuts off what takes longer than predicted, so predictions must leave room for their own error: those of
+# approximations are less certain than those of exact runs.
+_MARGIN, _UNCERTAIN = 1.3, 1.6
 # Slices show early whether the time will do, so they are worth a try when they should take this much of what is left.
 _HOPE = 1.2
 # How many times as long as an exact answer should take there must be for anything else to come before it.
 _AMPLE = 2.0
-# Tables of more bits than this fit no machine.
-_HIGHEST_BOUND = 40.0
 _HIGHEST = "there is no higher bound to try"
 # How an attempt ended, where more depends on it than words.
 _OUT_OF_MEMORY, _TOO_SLOW = "out of memory", "too slow"
@@ -98,6 +101,8 @@ class Search:
     answer
         Computes the answer that was predicted; also gets the words for the best one so far. It raises `Stopped` when
         it has to give up.
+    ladder
+        The bounds, and reductions, to choose from.
     control
         Its deadline and its memory are those of the goal.
     improved
@@ -110,6 +115,7 @@ class Search:
         self,
         answer: Answer,
         predictor: Predictor,
+        ladder: Ladder,
         goal: Goal,
         control: Control,
         improved: Callable[[Result], None] | None = None,
@@ -119,6 +125,7 @@ class Search:
         self._loopy = loopy
         self._answer = answer
         self._predictor = predictor
+        self._ladder = ladder
         self._goal = goal
         self._control = control
         self._memory = control.memory
@@ -171,38 +178,37 @@ class Search:
             self._keep(self._loopy(time.monotonic() + _LOOPY_PART * max(self._left(), 0.0)))
         while True:
             # Where most of the time is graph work, smaller bounds take no less.
-            shorter = [] if self._goal.time_limit is None else self._quick_below(predicted.bound)
+            shorter = [] if self._goal.time_limit is None else self._quick_below(predicted)
             shorter = [other for other in shorter if other.seconds <= predicted.seconds / _SHORTER]
             going_on = self._try(predicted, _PATIENCE * self._left() if shorter else math.inf)
             outcome = self._attempts[-1].outcome
             if outcome not in (_OUT_OF_MEMORY, _TOO_SLOW):
                 return going_on
             if outcome == _OUT_OF_MEMORY:
-                shorter = self._quick_below(predicted.bound)
+                shorter = [other for other in self._quick_below(predicted) if other.bound < predicted.bound]
             elif not shorter and predicted.exact:
-                # An approximation instead: as high as the slices were, where there is nothing below.
-                within = self._predictor.predict(predicted.bound, quick=True, slices="never")
-                shorter = self._quick_below(predicted.bound) + ([] if within.exact else [within])
+                # An approximation instead, as good as there is time for.
+                shorter = self._quick_below(predicted)
                 shorter = [self._soon(shorter)] if shorter else []
             if not shorter:
                 return False
             predicted = shorter[-1]
 
-    def _quick_below(self, bound: float) -> list[Prediction]:
-        """Return what quick answers below a bound will cost, which are approximations."""
-        below = [other for other in self._ladder() if other < bound]
-        return [self._predictor.predict(other, quick=True, slices="never") for other in below]
+    def _quick_below(self, predicted: Prediction) -> list[Prediction]:
+        """Return what quick answers that are worth less than another will cost, which are approximations."""
+        quick = self._ladder.predictions(self._fits_memory, self._left(), quick=True, slices="never")
+        return [other for other in quick if not other.exact and other.worth < predicted.worth]
 
     def _answer_asked(self, bound: float) -> None:
         """Answer at the bound asked for, or at the highest one below that memory allows."""
         predicted = self._within_memory(bound)
         while True:
             self._try(predicted)
-            lower = [other for other in self._ladder() if other < predicted.bound]
+            lower = [other for other in self._ladder.bounds() if other < predicted.bound]
             if self._attempts[-1].outcome != _OUT_OF_MEMORY or not lower:
                 return
             self._reason = f"{predicted.bound:g} bits ran out of memory ({size_in_words(self._memory)} may be used)"
-            predicted = self._predictor.predict(lower[-1])
+            predicted = self._predictor.predict(lower[-1], reduce=self._ladder.usual)
 
     def _try(self, predicted: Prediction, patience: float = math.inf) -> bool:
         """Run an attempt and keep its answer if it is the best; return whether it is worth while to go on.
@@ -224,7 +230,8 @@ class Search:
             self._control.deadline = min(deadline, began + patience)
             result = self._answer(predicted, self._best_in_words())
             # The same alternatives and more are better, whatever they say.
-            more = predicted.alternatives > 0 and self._best is not None and self._best.bound == result.bound
+            same = self._best is not None and (self._best.bound, self._best.reduce) == (result.bound, result.reduce)
+            more = predicted.alternatives > 0 and same
             outcome = "answered"
             if self._best is None or more or _quality(result) <= _quality(self._best):
                 self._keep(result)
@@ -260,6 +267,7 @@ class Search:
                     exact=result is not None and result.exact,
                     error_estimate=None if result is None else result.error.typical,
                     alternatives=0 if result is None else result.alternatives,
+                    reduce=predicted.reduce,
                 )
             )
         if outcome == _OUT_OF_MEMORY:
@@ -280,14 +288,6 @@ class Search:
         if self._improved is not None:
             self._improved(result)
 
-    def _ladder(self) -> list[float]:
-        """Return the bounds that may be tried: whole ones, and last the one that is exact or the highest allowed."""
-        top = min(self._predictor.exact_bound, _HIGHEST_BOUND)
-        if self._goal.bound is not None and self._goal.bound < top:
-            top = self._goal.bound
-        lowest = min(self._predictor.lowest_bound, top)
-        return [float(bound) for bound in range(math.ceil(lowest), math.ceil(top))] + [top]
-
     def _left(self) -> float:
         """Return the seconds that are left."""
         if self._goal.time_limit is None:
@@ -296,11 +296,12 @@ class Search:
 
     def _within_memory(self, bound: float) -> Prediction:
         """Return the prediction for the bound, or for the highest one below it that fits the memory."""
-        asked = self._predictor.predict(bound)
+        usual = self._ladder.usual
+        asked = self._predictor.predict(bound, reduce=usual)
         self._reason = "as asked"
         if asked.bytes <= self._memory:
             return asked
-        lower = [self._predictor.predict(other) for other in self._ladder() if other < bound]
+        lower = [self._predictor.predict(other, reduce=usual) for other in self._ladder.bounds() if other < bound]
         fitting = [prediction for prediction in lower if prediction.bytes <= self._memory]
         chosen = fitting[-1] if fitting else min([*lower, asked], key=lambda prediction: prediction.bytes)
         self._reason = (
@@ -321,17 +322,22 @@ class Search:
         exact = self._exact(most, most)
         if exact is not None:
             return exact
-        return self._soon([self._predictor.predict(bound, quick=True) for bound in self._ladder()])
+        return self._soon(self._ladder.predictions(self._fits_memory, left, quick=True))
 
     def _first_seconds(self) -> float:
         """Return how long a first answer may take."""
         return min(_FIRST_PART * max(self._left(), 0.0), _FIRST_SECONDS)
 
     def _soon(self, quick: list[Prediction]) -> Prediction:
-        """Return the last of some quick answers that is soon there, or the one that is there first."""
+        """Return the best of some quick answers that is soon there, or not much later than the first one could be."""
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
-        affordable = [prediction for prediction in quick if prediction.seconds <= self._first_seconds()]
-        return affordable[-1] if affordable else min(quick, key=lambda prediction: prediction.seconds)
+        soonest = min(prediction.seconds for prediction in quick)
+        left = self._left()
+        most = max(self._first_seconds(), soonest, min(_SOMEWHAT * soonest, _ONLY_PART * left))
+        if self._goal.time_limit is None and soonest > _ONLY_PART * left:
+            # There will be no time for another one.
+            most = max(most, left / _MARGIN)
+        return [prediction for prediction in quick if prediction.seconds <= most][-1]
 
     def _exact(self, most: float, in_slices: float) -> Prediction | None:
         """Return the cheapest way to an exact answer, if there is one that takes not too long.
@@ -347,7 +353,7 @@ class Search:
         whole = self._predictor.predict(self._predictor.exact_bound)
         if whole.seconds > _WORTH_SLICING * in_slices:
             return None
-        ladder = self._ladder()
+        ladder = self._ladder.bounds()
         if ladder[-1] >= whole.bound and self._fits_memory(whole) and whole.seconds <= most:
             return whole
         best: Prediction | None = None
@@ -368,16 +374,16 @@ class Search:
         """Return what to try next, if anything fits in what is left; say why, if nothing does."""
         left = self._left()
         last = self._last()
-        ladder = self._ladder()
         # After a quick look the same bound, and one a little lower, is worth a thorough one.
-        thorough = [bound for bound in ladder if bound > (last.bound - _QUICK_GAIN if last.quick else last.bound)]
-        predictions = [self._predictor.predict(bound) for bound in thorough]
+        least = worth(last.bound, last.reduce) - (_QUICK_GAIN if last.quick else 0.0)
+        predictions = self._ladder.predictions(self._fits_memory, left, least)
         affordable = self._affordable(predictions, left)
         exact = self._exact(left, left) if self._goal.time_limit is None else self._exact(left / _MARGIN, _HOPE * left)
         if exact is not None:
             affordable = [*(sooner for sooner in affordable if sooner.seconds < exact.seconds), exact]
         if not affordable and last.quick:
-            predictions = [self._predictor.predict(bound, quick=True) for bound in ladder if bound > last.bound]
+            least = worth(last.bound, last.reduce)
+            predictions = self._ladder.predictions(self._fits_memory, left, least, quick=True)
             affordable = self._affordable(predictions, left)
         if not affordable:
             self._reason = self._too_much(predictions[0], left) if predictions else _HIGHEST
@@ -385,12 +391,29 @@ class Search:
         chosen = affordable[-1]
         patience = max(_GROWTH * last.seconds, _NEXT_PART * left)
         if chosen.seconds > patience and self._goal.time_limit is not None:
-            # A step on the way, if there is time for both; exact answers in slices are worth more than a step.
-            patience = min(patience, left - (_AMPLE if chosen is exact else _MARGIN) * chosen.seconds)
-            chosen = [chosen, *(sooner for sooner in affordable if sooner.seconds <= patience)][-1]
-        beyond = [prediction for prediction in predictions if prediction.bound > chosen.bound]
+            chosen = self._step_on_the_way(chosen, affordable, patience, left)
+        beyond = [prediction for prediction in predictions if prediction.worth > chosen.worth]
         self._reason = self._too_much(beyond[0], left) if beyond else _HIGHEST
         return chosen
+
+    def _step_on_the_way(
+        self, goal: Prediction, affordable: list[Prediction], patience: float, left: float
+    ) -> Prediction:
+        """Return what to try before something long, or instead of it.
+
+        Parameters
+        ----------
+        patience
+            Seconds that it may take at most.
+        """
+        steps = [sooner for sooner in affordable if sooner.seconds <= patience]
+        # Best is one that leaves time for both, and tells enough about the other.
+        room = left - (_AMPLE if goal.exact else self._margin(goal)) * goal.seconds
+        both = [sooner for sooner in steps if goal.seconds / _GROWTH <= sooner.seconds <= room]
+        if both or goal.exact:
+            # Exact answers are worth more than a step.
+            return [goal, *both][-1]
+        return [goal, *steps][-1]
 
     def _last(self) -> Attempt:
         """Return the last attempt, apart from those that would have taken too long, or too much memory."""
@@ -399,10 +422,14 @@ class Search:
     def _further(self) -> Prediction | None:
         """Return the same bound with more alternatives, if there are more and there is time for them."""
         last = self._last()
-        same = [attempt for attempt in self._attempts if attempt.bound == last.bound and not attempt.quick]
+        same = [
+            attempt
+            for attempt in self._attempts
+            if (attempt.bound, attempt.reduce) == (last.bound, last.reduce) and not attempt.quick
+        ]
         if not same or last.alternatives <= 1 or (len(same) > 1 and last.alternatives == same[-2].alternatives):
             return None
-        usual = self._predictor.predict(last.bound)
+        usual = self._predictor.predict(last.bound, reduce=last.reduce)
         seconds = math.fsum(attempt.seconds for attempt in same) * usual.processes / last.alternatives
         if _MARGIN * seconds > self._left():
             return None
@@ -410,12 +437,17 @@ class Search:
 
     def _affordable(self, predictions: list[Prediction], left: float) -> list[Prediction]:
         """Return the predictions that fit the memory and the time left."""
-        margin = 1.0 if self._goal.time_limit is None else _MARGIN
         return [
             prediction
             for prediction in predictions
-            if self._fits_memory(prediction) and margin * prediction.seconds <= left
+            if self._fits_memory(prediction) and self._margin(prediction) * prediction.seconds <= left
         ]
+
+    def _margin(self, prediction: Prediction) -> float:
+        """Return how many times as long as predicted there must be for a run."""
+        if self._goal.time_limit is None:
+            return 1.0
+        return _MARGIN if prediction.exact else _UNCERTAIN
 
     def _fits_memory(self, prediction: Prediction) -> bool:
         """Tell whether there should be memory for a run, by its prediction and by what ran out before."""
@@ -434,20 +466,21 @@ class Search:
         time_left = f"{seconds_in_words(max(left, 0.0))} were left"
         if self._goal.time_limit is None:
             time_left += " of the usual ten"
-        return f"{prediction.bound:g} bits would take about {seconds_in_words(prediction.seconds)}, and {time_left}"
+        bits = bits_in_words(prediction.bound, prediction.reduce)
+        return f"{bits} would take about {seconds_in_words(prediction.seconds)}, and {time_left}"
 
     def _reason_in_words(self) -> str:
         """Say why the answer is of its bound."""
         assert self._best is not None
         if self._goal.bound is not None and self._goal.time_limit is None:
             return self._reason
-        bound = "loopy propagation" if self._best.loopy else f"{self._best.bound:g} bits"
+        bound = "loopy propagation" if self._best.loopy else bits_in_words(self._best.bound, self._best.reduce)
         if not self._attempts:
             return f"{bound} gave the only answer; nothing else was tried"
         last = self._attempts[-1]
         if self._best.exact:
             slices = f", in {self._best.slices} slices" if self._best.slices > 1 else ""
-            return f"{bound} are enough for an exact answer{slices}"
+            return f"{self._best.bound:g} bits are enough for an exact answer{slices}"
         reason = self._reason
         if last.outcome == _OUT_OF_MEMORY:
             reason = f"{last.bound:g} bits ran out of memory"
@@ -467,7 +500,8 @@ class Search:
             return ""
         if self._best.loopy:
             return "best so far: loopy propagation"
-        return f"best so far: {self._best.bound:g} bits, off by about {self._best.error.typical:.1g}"
+        bits = bits_in_words(self._best.bound, self._best.reduce)
+        return f"best so far: {bits}, off by about {self._best.error.typical:.1g}"
 
     def _no_answer(self) -> str:
         tried = f"; a run with {self._attempts[-1].bound:g} bits was under way" if self._attempts else ""

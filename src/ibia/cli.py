@@ -119,7 +119,7 @@ def _infer(
     pr: Annotated[str | None, typer.Option(metavar="FILE.PR", help="Write log10 Z (UAI PR).")] = None,
     json_file: JsonOption = None,
     reduce: Annotated[
-        str | None, typer.Option(metavar="BITS|demand", help="Bits to free after each step, or as few as needed.")
+        str | None, typer.Option(metavar="BITS|auto|demand", help="Bits to free after each step, or as few as needed.")
     ] = None,
     loss: Annotated[
         str | None,
@@ -515,7 +515,7 @@ def _attempt_in_words(attempt: Attempt) -> str:
         ", one order" if attempt.quick else f", {attempt.alternatives} alternatives" if attempt.alternatives > 1 else ""
     )
     times = f"{seconds_in_words(attempt.seconds)} (predicted: {seconds_in_words(attempt.predicted_seconds)})"
-    return f"{attempt.bound:g} bits{how}: {times}{outcome}"
+    return f"{attempt.in_words}{how}: {times}{outcome}"
 
 
 def _show_marginals(console: Console, result: Result) -> None:

@@ -26,9 +26,10 @@ __all__ = ["AVERAGED", "FEWEST", "MOST_BITS", "SLICES", "WORK", "Costs", "Sizes"
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess.
-_ENTRIES_PER_BIT = 1.2
-_CLIQUES, _CLIQUES_PER_BIT = 1.5, 2.0
+# A clique that exceeds the bound comes back, within it, in about so many steps more for every bit of excess, where
+# cliques are reduced by one bit after each; where by more, that falls with these powers of it.
+_ENTRIES_PER_BIT, _ENTRIES_POWER = 1.2, -1.1
+_CLIQUES, _CLIQUES_PER_BIT, _CLIQUES_POWER = 1.5, 2.0, -0.5
 # Times each entry is multiplied and summed, and each clique is handled, in an exact run, in one alternative up to its
 # first backward sweep, and in its further sweeps.
 _EXACT_PASSES, _FORWARD_PASSES, _SWEEP_PASSES = 3.0, 40.0, 25.0
@@ -126,6 +127,7 @@ class Sizes:
         alternatives: bool = True,
         slices: str = "auto",
         thorough: bool = False,
+        reduce: float = 1.0,
     ) -> Costs:
         """Return the costs of an answer at a bound, by the cheapest way.
 
@@ -139,10 +141,12 @@ class Sizes:
             ``"auto"``: solve it in slices if that costs hardly more; ``"never"``; ``"always"``: whatever it costs.
         thorough
             Where slices would do, or might, look for good ones, which takes a little of the time that they spare.
+        reduce
+            Bits by which cliques are reduced after each step of an approximation.
         """
         if self._problem.width <= bound + _EPSILON:
             return self._whole
-        approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives)
+        approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives, max(reduce, 1.0))
         # Slices take about as long as the whole would, at least.
         if slices == "never" or (slices == "auto" and self._whole.work > _WORTH_EXACTNESS * approximate.total):
             return approximate
@@ -175,11 +179,11 @@ class Sizes:
             slices=level,
         )
 
-    def _approximate(self, limit: float, quick: bool, alternatives: bool) -> Costs:
+    def _approximate(self, limit: float, quick: bool, alternatives: bool, reduce: float) -> Costs:
         excess = np.maximum(self._cliques - limit, 0.0)
         sizes = np.exp2(np.minimum(self._cliques, limit))
-        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * excess)).sum())
-        handled = float((_CLIQUES + _CLIQUES_PER_BIT * excess).sum())
+        entries = float((sizes * (1.0 + _ENTRIES_PER_BIT * reduce**_ENTRIES_POWER * excess)).sum())
+        handled = float((_CLIQUES + _CLIQUES_PER_BIT * reduce**_CLIQUES_POWER * excess).sum())
         if quick:
             count, finished = 1.0, 0.0
         else:

@@ -16,10 +16,11 @@ from ibia.alternative import Progress
 from ibia.answer import Choices, Prepared, Run, prepare_model
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped, collecting_rarely
+from ibia.ladder import Ladder
 from ibia.limits import check_memory_limit, check_threads, check_time_limit, usable_cores
 from ibia.model import Model, Variable, check_evidence
 from ibia.predict import Prediction, Predictor, measure_speed
-from ibia.result import Result
+from ibia.result import Result, bits_in_words
 from ibia.tables.memory import end_of_run, limit_memory
 from ibia.workers import Workers
 
@@ -39,7 +40,7 @@ def infer(
     time_limit: float | None = None,
     memory_limit: float | None = None,
     threads: int | None = None,
-    reduce: float | str = 1.0,
+    reduce: float | str = "auto",
     loss: str = "kl",
     update: str = "sweeps",
     order: str = "auto",
@@ -75,7 +76,8 @@ def infer(
         Cores to use; None: all there are. Large tables are spread over them, and in long runs other processes work
         beside this one. Answers do not depend on it.
     reduce
-        After each step cliques are reduced to bound − reduce bits; ``"demand"``: only where the next factor needs it.
+        After each step cliques are reduced to bound − reduce bits; ``"demand"``: only where the next factor needs it;
+        ``"auto"``: by one bit at a bound that was asked for, else as many as make the answer best in the time.
     loss
         ``"kl"``: exact Kullback–Leibler divergence; ``"mi"``: the paper's mutual information.
     update
@@ -148,14 +150,16 @@ def infer(
     ready = prepared[0]
 
     workers = Workers(control)
-    runs: dict[tuple[float, str], Run] = {}
+    runs: dict[tuple[float, float, str], Run] = {}
 
     def answer(predicted: Prediction, best: str) -> Result:
         workers.engage(predicted.processes - 1)
-        key = predicted.bound, predicted.slices
+        key = predicted.bound, predicted.reduce, predicted.slices
         if not predicted.alternatives:
-            runs[key] = Run(ready, predicted.bound, replace(choices, slices=predicted.slices), quick=predicted.quick)
-        return runs[key].answer(_labelled(progress, predicted.bound, best), workers, predicted.alternatives)
+            reduced = choices.reduce if choices.reduce == "demand" else predicted.reduce
+            chosen = replace(choices, slices=predicted.slices, reduce=reduced)
+            runs[key] = Run(ready, predicted.bound, chosen, quick=predicted.quick)
+        return runs[key].answer(_labelled(progress, predicted, best), workers, predicted.alternatives)
 
     def propagated(deadline: float) -> Result:
         if progress is not None:
@@ -174,7 +178,10 @@ def infer(
         _warm_up()
     try:
         with collecting_rarely():
-            result = Search(answer, predictor, goal, control, improved, propagated if by_sweeps else None).run()
+            ladder = Ladder(predictor, bound, choices.reductions)
+            result = Search(
+                answer, predictor, ladder, goal, control, improved, propagated if by_sweeps else None
+            ).run()
     finally:
         workers.leave()
         end_of_run()
@@ -202,10 +209,9 @@ def _waiting(elapsed: float, processor: float) -> float:
     return max(elapsed / processor, 1.0) if min(elapsed, processor) > _TELLING else 1.0
 
 
-def _labelled(progress: Progress | None, bound: float, best: str) -> Progress | None:
+def _labelled(progress: Progress | None, predicted: Prediction, best: str) -> Progress | None:
     """Return a callback that adds the bound being tried, and the best answer so far, to what is being done."""
     if progress is None:
         return None
-    return lambda label, done, total: progress(
-        f"{bound:g} bits, {label}{f' ({best})' if best else ''}", done, total
-    )
+    bits = bits_in_words(predicted.bound, predicted.reduce)
+    return lambda label, done, total: progress(f"{bits}, {label}{f' ({best})' if best else ''}", done, total)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from ibia.costs import Costs, Sizes
+from ibia.ladder import worth
 from ibia.limits import WORKER_MEMORY, available_memory, resident_memory
 from ibia.prepare import Problem
 from ibia.tables import Space
@@ -79,6 +80,8 @@ class Prediction:
         Whether components are solved in slices (see `Sizes.costs`).
     alternatives
         Try at least so many, and keep what an earlier answer at this bound knows (0: as many as usual).
+    reduce
+        Bits by which cliques are reduced after each step.
     """
 
     bound: float
@@ -93,6 +96,12 @@ class Prediction:
     processes: int = 1
     slices: str = "auto"
     alternatives: int = 0
+    reduce: float = 1.0
+
+    @property
+    def worth(self) -> float:
+        """How good the answer should be, in bits of the bound: exact ones are beyond all others."""
+        return math.inf if self.exact else worth(self.bound, self.reduce)
 
 
 def exact_bound(width: float) -> float:
@@ -149,7 +158,7 @@ class Predictor:
         """The lowest bound worth trying: below the largest factor steps need more than they are allowed."""
         return float(max([2, *(math.ceil(component.largest_factor - 1e-9) for component in self._components)]))
 
-    def predict(self, bound: float, quick: bool = False, slices: str = "") -> Prediction:
+    def predict(self, bound: float, quick: bool = False, slices: str = "", reduce: float = 1.0) -> Prediction:
         """Return what an answer at that bound will cost.
 
         Parameters
@@ -158,9 +167,13 @@ class Predictor:
             Whether only one alternative is to be tried, with one backward sweep.
         slices
             Whether components are solved in slices (empty: as usual).
+        reduce
+            Bits by which cliques are reduced after each step.
         """
         slices = slices or self._slices
-        costs = [component.costs(bound, quick, self._alternatives, slices) for component in self._components]
+        costs = [
+            component.costs(bound, quick, self._alternatives, slices, reduce=reduce) for component in self._components
+        ]
         # Each process solves one component after the other.
         tables = max((cost.bytes for cost in costs), default=0.0)
         exact = [cost for cost in costs if cost.exact]
@@ -184,6 +197,7 @@ class Predictor:
             expected,
             processes,
             slices,
+            reduce=reduce,
         )
 
     def predict_exact(self, bound: float) -> Prediction | None:

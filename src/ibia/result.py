@@ -20,7 +20,7 @@ from ibia.shown import plain
 if TYPE_CHECKING:
     from ibia.compare import Certain, Change
 
-__all__ = ["Attempt", "Result", "StepFigures"]
+__all__ = ["Attempt", "Result", "StepFigures", "bits_in_words"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,8 @@ class Attempt:
     ----------
     bound
         Bits of the largest clique.
+    reduce
+        Bits by which cliques were reduced after each step.
     quick
         Whether only one order of the factors was tried, with one backward sweep, for a first answer soon.
     predicted_seconds, seconds
@@ -54,6 +56,17 @@ class Attempt:
     exact: bool = False
     error_estimate: float | None = None
     alternatives: int = 0
+    reduce: float = 1.0
+
+    @property
+    def in_words(self) -> str:
+        """The bound, and the reduction where it is not the usual one."""
+        return bits_in_words(self.bound, self.reduce)
+
+
+def bits_in_words(bound: float, reduce: float | None) -> str:
+    """Return a bound, and by how much cliques are reduced after each step where that is not the usual one."""
+    return f"{bound:g} bits" if reduce in (None, 1.0) else f"{bound:g} bits, reduced by {reduce:g}"
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,8 @@ class Result:
         True only if no lossy operation was made.
     bound
         Bits that the largest clique was allowed.
+    reduce
+        Bits by which cliques were reduced after each step (None: only where the next factor needed room).
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
     worst_loss
@@ -164,6 +179,7 @@ class Result:
     bound_reason: str = "as asked"
     attempts: tuple[Attempt, ...] = ()
     loopy: bool = False
+    reduce: float | None = 1.0
 
     @property
     def log10_z(self) -> float:
@@ -211,6 +227,7 @@ class Result:
             "exact": self.exact,
             "loopy": self.loopy,
             "bound": self.bound,
+            "reduce": self.reduce,
             "max_clique_bits": self.max_clique_bits,
             "steps": self.sequence_length,
             "slices": self.slices,
