@@ -266,6 +266,12 @@ def test_where_only_one_answer_fits_into_the_usual_time_it_is_as_good_as_that_al
     assert 6.0 < made.now - 100.0 < 10.0
 
 
+def test_a_first_answer_that_takes_little_more_than_the_quickest_is_not_reduced_by_more(machine):
+    """Where nothing is soon there, the quickest is no quicker by much, and tells much less."""
+    first = machine(graph=100.0, reductions=(1.0, 1.2)).search(6.0, 30.0).attempts[0]
+    assert (first.quick, first.reduce) == (True, 1.0)
+
+
 def test_a_long_run_comes_after_a_shorter_one(machine):
     """Predictions from a run of milliseconds are not trusted with a minute."""
     result = machine(first=1e-5).search(None, 60.0)

@@ -32,8 +32,10 @@ _UNUSUAL = 3.0
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # Where nothing takes as little, one that takes so many times as long as the quickest will do, up to this part of the
-# time: the quickest is reduced by so much that it tells little. Where that takes longer, it may be the only answer.
-_SOMEWHAT, _ONLY_PART = 2.0, 0.25
+# time: the quickest is reduced by so much that it tells little.
+_SOMEWHAT, _SOME_PART = 1.5, 0.5
+# Without a time limit, a first answer that takes more than this part of the usual time is the only one.
+_ONLY_PART = 0.25
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
 _SOON, _LOOPY_PART = 5.0, 0.15
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
@@ -333,7 +335,7 @@ class Search:
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
         soonest = min(prediction.seconds for prediction in quick)
         left = self._left()
-        most = max(self._first_seconds(), soonest, min(_SOMEWHAT * soonest, _ONLY_PART * left))
+        most = max(self._first_seconds(), soonest, min(_SOMEWHAT * soonest, _SOME_PART * left))
         if self._goal.time_limit is None and soonest > _ONLY_PART * left:
             # There will be no time for another one.
             most = max(most, left / _MARGIN)
