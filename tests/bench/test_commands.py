@@ -10,6 +10,7 @@ import json
 import numpy as np
 import pytest
 
+from bench_rows import row
 from ibia import cli, examples
 from ibia.bench.__main__ import main
 from ibia.bench.instances import find_instance, find_instances
@@ -61,6 +62,16 @@ def test_accuracy_writes_a_row_for_each_and_table_averages_them(data, tmp_path, 
     header, rule, line = capsys.readouterr().out.splitlines()
     assert header.count("|") - header.count("\\|") == rule.count("|") == line.count("|")
     assert line.startswith("| Toys | 2 |")
+
+
+def test_a_bar_in_a_name_does_not_end_a_cell(tmp_path, capsys):
+    path = tmp_path / "one|two.jsonl"
+    path.write_text(json.dumps({**row(family="A|B", exact=True), "settings": {}}) + "\n")
+    assert main(["table", str(path)]) == 0
+    header, rule, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("| A\\|B | 1 |")
+    assert "one\\|two: seconds" in header
+    assert all(text.count("|") - text.count("\\|") == rule.count("|") for text in (header, line))
 
 
 def test_a_failing_instance_is_a_row_and_not_the_end(data, tmp_path, capsys):

@@ -62,6 +62,11 @@ def test_a_cell_is_a_mean_or_a_number_of_exact_answers():
     assert list(found) == ["CSP", "Grids"]
 
 
+def test_a_bar_in_the_name_of_a_family_does_not_end_a_cell():
+    line = next(line for line in peer_lines(order_rows([row(family="A|B")])) if line.startswith("| A"))
+    assert line == "| A\\|B | 1 | 0.0010 / 0.010 |"
+
+
 def test_models_without_known_marginals_are_not_in_it():
     found, _ = table(
         [row("m1", "ibia"), row("m2", "ibia", hd_avg=None, hd_max=None), row("m2", "loopy", status="out of time")]

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ibia.bench.report import counted
+from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
 from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
 
@@ -36,14 +36,14 @@ def peer_lines(results: Results) -> list[str]:
         (name, peer["families"]) for name, peer in _elsewhere()["solvers"].items() if {*families} & {*peer["families"]}
     ]
     lines = [
-        _line(["family", "models", *methods, *(name for name, _ in elsewhere)]),
+        markdown_line(["family", "models", *methods, *(name for name, _ in elsewhere)]),
         f"|{'---|' * (2 + len(methods) + len(elsewhere))}",
     ]
     for family in families:
         members = [run for run in runs if run.instance.family == family]
         cells = [family, str(len({run.instance for run in members}))]
         cells += [_cell([run for run in members if run.method == method]) for method in methods]
-        lines.append(_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
+        lines.append(markdown_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
     lines += [
         "",
         "Mean HD_avg / HD_max, or how many of the models are answered exactly. Seconds, mean and largest:",
@@ -116,7 +116,3 @@ def _limits(limits: dict[str, Any]) -> str:
     time = "no time limit" if limits["seconds"] is None else f"{limits['seconds']:g} s"
     memory = "no memory limit" if limits["memory"] is None else f"{limits['memory'] / 1e9:g} GB"
     return f"{time}, {memory}, {counted(limits['threads'], 'thread')}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

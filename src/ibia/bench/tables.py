@@ -16,7 +16,7 @@ from importlib import resources
 from typing import Any
 
 from ibia.bench.apart import Limits
-from ibia.bench.report import mean
+from ibia.bench.report import markdown_line, mean
 from ibia.bench.run import ANSWERED, UNUSABLE
 from ibia.bench.sets import FileItem, Item
 from ibia.bench.store import Row
@@ -225,12 +225,8 @@ def _counted(text: str, count: int, total: int) -> str:
     return text if count == total else f"{text} ({count} of {total})"
 
 
-def _line(cells: Iterable[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def _header(cells: Sequence[str]) -> list[str]:
-    return [_line(cells), f"|{'---|' * len(cells)}"]
+    return [markdown_line(cells), f"|{'---|' * len(cells)}"]
 
 
 def _error_lines(
@@ -253,8 +249,8 @@ def _error_lines(
                 rows = _answered(members, answers[column])
                 means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
                 cells.append(_counted(" / ".join(means), len(rows), len(members)))
-            lines.append(_line(cells))
-        lines.append(_line(_solved_cells(theirs, places, families, [answers[column] for column in ours])))
+            lines.append(markdown_line(cells))
+        lines.append(markdown_line(_solved_cells(theirs, places, families, [answers[column] for column in ours])))
     return lines
 
 
@@ -292,7 +288,7 @@ def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             differences = [abs(row["delta_log10_z"]) for row in rows if row["delta_log10_z"] is not None]
             errors = [_number(max(differences, default=None)), _number(mean(row["hd_max"] for row in rows))]
             cells.append(_counted(" / ".join(errors), len(rows), len(members)))
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["Largest |Δ log10 Z| / average HD_max:", "", *lines]
 
 
@@ -313,7 +309,7 @@ def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             run = sum(1 for item in members if _place(item) in found)
             solved = sum(1 for row in _answered(members, found) if row["seconds"] <= minutes * _MINUTE * 1.05)
             cells.append(_counted(f"{100 * solved / run:.0f}" if run else "–", run, len(members)))
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["Per cent of the models without known marginals that were answered:", "", *lines]
 
 
@@ -333,7 +329,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             else:
                 # A folder may have the model without its true marginals.
                 cells.append(f"{_number(row.get('hd_max'))} ({row['seconds']:.1f} s)")
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["HD_max (seconds):", "", *lines]
 
 
