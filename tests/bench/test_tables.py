@@ -90,6 +90,27 @@ def test_columns_are_chosen_by_time_and_more_can_be_added():
     assert len(table.chosen(more=["ibia"])) == len(table.columns)
 
 
+@pytest.mark.parametrize(("name", "family"), [("smallInst", "Grids"), ("ijgpss", "Grids"), ("mnVsBn", "BN")])
+def test_answers_that_were_not_compared_are_named_and_in_no_mean(name, family):
+    table = TABLES[name]
+    one, two = model(family, "g1"), model(family, "g2")
+    column = table.chosen()[-1]
+    bare = {**row(two, column), "delta_log10_z": None, "reference": "none", "reference_error": "Cannot be read."}
+    text = table.markdown([one, two], [column], [row(one, column, hd_avg=0.1, hd_max=0.2), bare])
+    assert cells(text, family)[-1].endswith(" / 0.200 (1 of 2)")
+    where = f"{column.solver} within {column.minutes:g} minutes"
+    assert f"Answered but not compared, for want of a reference, by {where}: g2\n" in text
+    assert "Missing for" not in text
+    alone = table.markdown([two], [column], [bare])
+    assert cells(alone, family)[-1] == "–"
+
+
+def test_large_models_need_no_reference():
+    table = TABLES["numInst"]
+    item, column = model("BN", "b", "none"), table.chosen()[0]
+    assert "not compared" not in table.markdown([item], [column], [row(item, column)])
+
+
 def test_small_models_averaged_and_what_is_missing_named():
     table = TABLES["smallInst"]
     one, two, other = model("Grids", "g1"), model("Grids", "g2"), model("CSP", "c1")

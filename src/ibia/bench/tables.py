@@ -73,6 +73,8 @@ class Table:
         Makes the lines of the table: of the models, the columns, and the answers of each column by model.
     names
         The models, where the table names them.
+    compares
+        Whether it is about errors, so that answers need a reference.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Table:
     columns: tuple[Column, ...]
     lines: Callable[[Sequence[Item], Sequence[Column], Mapping[Column, Rows]], list[str]]
     names: tuple[str, ...] = ()
+    compares: bool = True
 
     def chosen(self, minutes: float = math.inf, more: Sequence[str] = ()) -> list[Column]:
         """Return the columns up to a limit of time, those of further solvers included.
@@ -127,7 +130,10 @@ class Table:
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
         lines += _left_out(self.names, every, members)
-        lines += ["", *_missing(members, columns, answers), *_outdated(columns, answers, versions or {})]
+        lines += ["", *_missing(members, columns, answers)]
+        if self.compares:
+            lines += _not_compared(members, columns, answers)
+        lines += _outdated(columns, answers, versions or {})
         for (family, name), error in unusable.items():
             lines += [f"Left out, since it cannot be used: {family}/{name} ({error})", ""]
         lines.append(f"Published: {published()['source']} ({about['label']})")
@@ -171,6 +177,17 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
     return lines
 
 
+def _not_compared(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return a line for each column with models that it has an answer for and whose error is not known."""
+    lines = []
+    for column in columns:
+        names = [row["name"] for row in _answered(items, answers[column]) if not _is_compared(row)]
+        if names:
+            where = f"{column.solver} within {column.minutes:g} minutes"
+            lines += [f"Answered but not compared, for want of a reference, by {where}: {', '.join(names)}", ""]
+    return lines
+
+
 def _outdated(
     columns: Sequence[Column], answers: Mapping[Column, Rows], versions: Mapping[str, str | None]
 ) -> list[str]:
@@ -191,6 +208,15 @@ def _outdated(
 def _answered(items: Sequence[Item], found: Rows) -> list[Row]:
     rows = [found[_place(item)] for item in items if _place(item) in found]
     return [row for row in rows if _outcome(row) == ANSWERED]
+
+
+def _is_compared(row: Row) -> bool:
+    return row.get("hd_max") is not None
+
+
+def _compared(items: Sequence[Item], found: Rows) -> list[Row]:
+    """Return the answers whose error is known: there may be none for a model, or none that can be used."""
+    return [row for row in _answered(items, found) if _is_compared(row)]
 
 
 def _place(item: Item) -> tuple[str, str]:
@@ -246,7 +272,7 @@ def _error_lines(
             cells = [family, f"{len(members)} / {known['instances']}"]
             cells += [f"{_number(known['hd_avg'][place])} / {_number(known['hd_max'][place])}" for place in places]
             for column in ours:
-                rows = _answered(members, answers[column])
+                rows = _compared(members, answers[column])
                 means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
                 cells.append(_counted(" / ".join(means), len(rows), len(members)))
             lines.append(markdown_line(cells))
@@ -284,7 +310,7 @@ def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
         cells = [family, f"{len(members)} / {known['instances']}"]
         cells += [f"{_number(known['delta_log10_z'][key])} / {_number(known['hd_max'][key])}" for key in ("NTP", "TP")]
         for column in columns:
-            rows = _answered(members, answers[column])
+            rows = _compared(members, answers[column])
             differences = [abs(row["delta_log10_z"]) for row in rows if row["delta_log10_z"] is not None]
             errors = [_number(max(differences, default=None)), _number(mean(row["hd_max"] for row in rows))]
             cells.append(_counted(" / ".join(errors), len(rows), len(members)))
@@ -387,6 +413,7 @@ TABLES: dict[str, Table] = {
             _is_large,
             (Column("ibia", 2), Column("paper:bound=20", 60), Column("ibia:bound=20", 60)),
             _share_lines,
+            compares=False,
         ),
         Table(
             "ijgpss",
