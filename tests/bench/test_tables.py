@@ -12,6 +12,7 @@ from ibia.bench.instances import Instance
 from ibia.bench.sets import FileItem
 from ibia.bench.solvers import parse_solver
 from ibia.bench.tables import MEMORY, TABLES, published
+from ibia.errors import InputError
 
 
 class Known(FileItem):
@@ -88,6 +89,17 @@ def test_columns_are_chosen_by_time_and_more_can_be_added():
     assert {column.minutes for column in table.chosen(2)} == {2}
     assert [column.minutes for column in table.chosen(more=["pyagrum-exact"])[-2:]] == [2, 20]
     assert len(table.chosen(more=["ibia"])) == len(table.columns)
+
+
+def test_a_limit_that_leaves_nothing_is_a_sentence_and_what_it_leaves_out_is_named():
+    with pytest.raises(InputError, match=r"smallInst has no column of at most 1 min: .* of 2 and 20 min\."):
+        TABLES["smallInst"].chosen(1)
+    with pytest.raises(InputError, match=r"of at most 2 min: its columns are of 10 min\."):
+        TABLES["arb"].chosen(2)
+    table = TABLES["numInst"]
+    text = table.markdown([model("BN", "b", "none")], table.chosen(20), [])
+    assert "Columns left out: paper:bound=20 within 60 minutes, ibia:bound=20 within 60 minutes" in text
+    assert "Columns left out" not in table.markdown([model("BN", "b", "none")], table.chosen(), [])
 
 
 @pytest.mark.parametrize(("name", "family"), [("smallInst", "Grids"), ("ijgpss", "Grids"), ("mnVsBn", "BN")])
@@ -289,3 +301,6 @@ def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, ca
         assert code == 1
         assert "expected at least one job" in printed.err
 
+    code, printed = call("arb", "--data", str(data), "--minutes", "2")
+    assert code == 1
+    assert "arb has no column of at most 2 min: its columns are of 10 min." in printed.err

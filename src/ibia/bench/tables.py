@@ -20,6 +20,7 @@ from ibia.bench.report import markdown_line, mean
 from ibia.bench.run import ANSWERED, UNUSABLE
 from ibia.bench.sets import FileItem, Item
 from ibia.bench.store import Row
+from ibia.errors import InputError
 
 __all__ = ["MEMORY", "TABLES", "Column", "Table", "published"]
 
@@ -91,10 +92,19 @@ class Table:
         ----------
         more
             Labels of further solvers: they get the limits that the others have.
+
+        Raises
+        ------
+        InputError
+            None of them keeps to that limit.
         """
         limits = dict.fromkeys(column.minutes for column in self.columns)
         columns = [*self.columns, *(Column(solver, limit) for limit in limits for solver in more)]
-        return [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
+        found = [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
+        if not found:
+            known = " and ".join(f"{limit:g}" for limit in sorted(limits))
+            raise InputError(f"{self.name} has no column of at most {minutes:g} min: its columns are of {known} min.")
+        return found
 
     def markdown(
         self,
@@ -130,7 +140,7 @@ class Table:
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
         lines += _left_out(self.names, every, members)
-        lines += ["", *_missing(members, columns, answers)]
+        lines += ["", *_not_shown(self.columns, columns), *_missing(members, columns, answers)]
         if self.compares:
             lines += _not_compared(members, columns, answers)
         lines += _outdated(columns, answers, versions or {})
@@ -175,6 +185,12 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
             words = "; ".join(f"{status}: {', '.join(names)}" for status, names in ended.items())
             lines += [f"Missing for {column.solver} within {column.minutes:g} minutes: {words}", ""]
     return lines
+
+
+def _not_shown(every: Sequence[Column], columns: Sequence[Column]) -> list[str]:
+    """Return a line about the columns that the table has and that are left out, if there are any."""
+    absent = [f"{column.solver} within {column.minutes:g} minutes" for column in every if column not in columns]
+    return [f"Columns left out: {', '.join(absent)}", ""] if absent else []
 
 
 def _not_compared(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
