@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from html.parser import HTMLParser
 
@@ -208,6 +209,16 @@ def test_an_answer_without_a_comparison_is_missing_beside_the_paper_and_says_so(
     found = page([{**entry, "observed": 0} for entry in rows])
     assert found.line("Grids", "2 / 8", under="Errors by family")[-1] == "0.0010 / 0.010 (1 of 2)"
     assert "Missing of loopy: g2 (not compared)." in found.texts["paper"]
+
+
+def test_the_page_says_what_runs_were_measured_on():
+    machine = {"processor": "Fast & <new>", "cores": 2, "memory": 2**30, "python": "3.11", "numpy": "2.0"}
+    text = page([row(machine={**machine, "numba": "0.60"})]).texts[""]
+    assert "Measured on Fast & <new>, 2 cores, 1 GiB, Python 3.11, NumPy 2.0, numba 0.60: 1 run." in text
+    assert "this is written on" not in text
+    text = page([row()]).texts[""]
+    assert "Not said where measured: 1 run; this is written on " in text
+    assert socket.gethostname() not in text
 
 
 def test_one_chart_does_not_fill_the_page():

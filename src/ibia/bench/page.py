@@ -16,6 +16,7 @@ from ibia.bench.beside import beside_the_paper
 from ibia.bench.calibration import Estimate, calibrate, estimates_of
 from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
 from ibia.bench.families import families_table
+from ibia.bench.machine import machine_sentences
 from ibia.bench.parts import cell, line, named, shown_error, shown_memory, shown_seconds, table
 from ibia.bench.plots import all_figures
 from ibia.bench.report import counted
@@ -113,7 +114,8 @@ def _overview(results: Results) -> str:
     first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
     when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
-    return f'<p class="faint">{extent(results)}: {without}.{when}{older}</p>'
+    machine = " ".join(machine_sentences(run.row for run in results.runs if run.row is not None))
+    return f'<p class="faint">{extent(results)}: {without}.{when}{older} {escape(machine)}</p>'
 
 
 def _methods(results: Results) -> str:
