@@ -351,6 +351,10 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     assert call(path, "-o", out, "--solver", "loopy", "--solver", "paper") == 0
     assert "4 runs of 1 method on 4 models" in capsys.readouterr().out
     assert call(tmp_path / "absent.jsonl", "-o", out) == 1
+    capsys.readouterr()
+    assert call(path, "-o", out, "--worst", "-1") == 1
+    assert "--worst -1: expected how many of the worst answers to show, 0 or more" in capsys.readouterr().err
+    assert call(path, "-o", out, "--worst", "0") == 0
 
 
 def test_pictures_without_matplotlib_are_a_sentence(tmp_path, capsys, monkeypatch):

@@ -67,6 +67,14 @@ def test_a_bar_in_the_name_of_a_family_does_not_end_a_cell():
     assert line == "| A\\|B | 1 | 0.0010 / 0.010 |"
 
 
+def test_results_without_anything_to_compare_are_a_sentence():
+    unknown, failed = row("m1", hd_avg=None, hd_max=None), row("m2", status="out of time")
+    with pytest.raises(InputError, match="1 model answered without known marginals, 1 model without an answer"):
+        peer_lines(order_rows([unknown, failed]))
+    with pytest.raises(InputError, match="0 models answered without known marginals, 1 model without an answer"):
+        peer_lines(order_rows([failed]))
+
+
 def test_models_without_known_marginals_are_not_in_it():
     found, _ = table(
         [row("m1", "ibia"), row("m2", "ibia", hd_avg=None, hd_max=None), row("m2", "loopy", status="out of time")]

@@ -203,6 +203,8 @@ def _report(
     worst: Annotated[int, typer.Option(metavar="N", help="How many of the worst answers of each solver to show.")] = 8,
 ) -> None:
     """Write one page of HTML with tables, figures, what has no answer, and the worst answers with their steps."""
+    if worst < 0:
+        raise InputError(f"--worst {worst}: expected how many of the worst answers to show, 0 or more.")
     from ibia.bench.page import extent, gaps, make_page
     from ibia.bench.pictures import write_pictures
     from ibia.bench.plots import all_figures

@@ -15,6 +15,7 @@ from typing import Any
 from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
 from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
+from ibia.errors import InputError
 
 __all__ = ["peer_lines"]
 
@@ -30,6 +31,12 @@ def peer_lines(results: Results) -> list[str]:
     """
     unknown = {run.instance for run in results.runs if run.answer is not None and run.error is None}
     runs = [run for run in results.runs if run.instance not in unknown]
+    if not any(run.error is not None for run in runs):
+        answered, others = counted(len(unknown), "model"), counted(len(results.instances) - len(unknown), "model")
+        raise InputError(
+            f"Nothing can be compared: {answered} answered without known marginals, {others} without an answer; "
+            "expected answers on models whose true marginals are known."
+        )
     methods = [method for method in results.methods if any(run.method == method and run.row for run in runs)]
     families = sorted({run.instance.family for run in runs}, key=natural_order)
     elsewhere = [
