@@ -211,6 +211,15 @@ def test_an_answer_without_a_comparison_is_missing_beside_the_paper_and_says_so(
     assert "Missing of loopy: g2 (not compared)." in found.texts["paper"]
 
 
+def test_answers_that_wrongly_say_they_are_exact_are_named():
+    wrong = row("m2", exact=True, hd_max=0.25, error_estimate=0.0, error_upper=0.0)
+    found = page([row("m1", exact=True), wrong, row("m3")])
+    assert found.line("Grids", "ibia:bound=12")[2:4] == ["3 of 3", "1, 1 refuted"]
+    assert found.line("ibia:bound=12", "Grids", "m2") == ["ibia:bound=12", "Grids", "m2", "HD_max 0.25"]
+    assert "m2 of Grids: HD_max 0.25; said to be exact" in found.texts["worst"]
+    assert "refuted" not in page([row("m1", exact=True)]).texts
+
+
 def test_the_page_says_what_runs_were_measured_on():
     machine = {"processor": "Fast & <new>", "cores": 2, "memory": 2**30, "python": "3.11", "numpy": "2.0"}
     text = page([row(machine={**machine, "numba": "0.60"})]).texts[""]

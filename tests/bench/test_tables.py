@@ -123,6 +123,18 @@ def test_large_models_need_no_reference():
     assert "not compared" not in table.markdown([item], [column], [row(item, column)])
 
 
+def test_answers_that_wrongly_say_they_are_exact_are_named():
+    table = TABLES["arb"]
+    items = [model("CSP", "CSP_11"), model("CSP", "CSP_12")]
+    column = table.chosen()[-1]
+    rows = [row(items[0], column, hd_max=0.0, exact=True), row(items[1], column, hd_max=0.5, exact=True)]
+    text = table.markdown(items, [column], rows)
+    where = "ibia:bound=20 within 10 minutes"
+    assert f"Said to be exact, and not so by the reference, by {where}: CSP/CSP_12: HD_max 0.5\n" in text
+    assert "CSP_11: HD_max" not in text
+    assert "Said to be exact" not in table.markdown(items, [column], rows[:1])
+
+
 def test_small_models_averaged_and_what_is_missing_named():
     table = TABLES["smallInst"]
     one, two, other = model("Grids", "g1"), model("Grids", "g2"), model("CSP", "c1")

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from ibia.bench.claims import claimed_wrongly
 from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
 from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
@@ -57,6 +58,10 @@ def peer_lines(results: Results) -> list[str]:
         "",
     ]
     lines += [f"- {_method_line(method, [run for run in runs if run.method == method])}" for method in methods]
+    for method in methods:
+        wrong = claimed_wrongly(run.answer for run in runs if run.method == method and run.answer is not None)
+        if wrong:
+            lines.append(f"- {method} says it is exact, and is not by the reference: {wrong}")
     if elsewhere:
         lines += [f"- {name}: {_elsewhere()['solvers'][name]['how']}" for name, _ in elsewhere]
     return lines

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ibia.bench.apart import Row
+from ibia.bench.claims import is_exact, refutation
 from ibia.errors import InputError
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "append_row",
     "average_by_family",
     "counted",
+    "estimate",
     "family_lines",
     "geometric_mean",
     "instance_line",
@@ -56,7 +58,7 @@ class FamilyAverage:
     seconds
         Sum.
     exact
-        Instances without a lossy operation.
+        Instances without a lossy operation, as far as the reference bears that out.
     """
 
     family: str
@@ -75,10 +77,17 @@ def instance_line(row: Row) -> str:
         return f"{label(row)} failed: {row['error']}"
     return (
         f"{label(row)}{short(row['hd_avg']):>9}{short(row['hd_max']):>9}{short(row['largest_absolute_error']):>9}"
-        f"{short(row['delta_log10_z']):>11}{'exact' if row['exact'] else short(row['error_estimate']):>10}"
+        f"{short(row['delta_log10_z']):>11}{estimate(row):>10}"
         f"{short(row['loss_nats']):>9}{row['steps']:>6}{row['max_clique_bits']:>6.1f}{row['seconds']:>9.2f}"
         f"{row['peak_memory_bytes'] / 2**20:>7.0f}  {' '.join(row['orders'])}"
     )
+
+
+def estimate(row: Row) -> str:
+    """Return what an answer says about its error, in a few characters; “refuted” if it wrongly says it is exact."""
+    if refutation(row):
+        return "refuted"
+    return "exact" if row.get("exact") else short(row.get("error_estimate"))
 
 
 def label(row: Row) -> str:
@@ -132,7 +141,7 @@ def average_by_family(rows: Iterable[Row]) -> list[FamilyAverage]:
                 family,
                 count,
                 len(members) - count,
-                sum(1 for row in answered if row["exact"]),
+                sum(1 for row in answered if is_exact(row)),
                 mean(row["hd_avg"] for row in answered),
                 mean(row["hd_max"] for row in answered),
                 max(differences, default=math.nan),

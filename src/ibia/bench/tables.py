@@ -16,6 +16,7 @@ from importlib import resources
 from typing import Any
 
 from ibia.bench.apart import Limits
+from ibia.bench.claims import claimed_wrongly
 from ibia.bench.report import markdown_line, mean
 from ibia.bench.run import ANSWERED, UNUSABLE
 from ibia.bench.sets import FileItem, Item
@@ -143,7 +144,7 @@ class Table:
         lines += ["", *_not_shown(self.columns, columns), *_missing(members, columns, answers)]
         if self.compares:
             lines += _not_compared(members, columns, answers)
-        lines += _outdated(columns, answers, versions or {})
+        lines += [*_claimed_wrongly(members, columns, answers), *_outdated(columns, answers, versions or {})]
         for (family, name), error in unusable.items():
             lines += [f"Left out, since it cannot be used: {family}/{name} ({error})", ""]
         lines.append(f"Published: {published()['source']} ({about['label']})")
@@ -201,6 +202,17 @@ def _not_compared(items: Sequence[Item], columns: Sequence[Column], answers: Map
         if names:
             where = f"{column.solver} within {column.minutes:g} minutes"
             lines += [f"Answered but not compared, for want of a reference, by {where}: {', '.join(names)}", ""]
+    return lines
+
+
+def _claimed_wrongly(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return a line for each column with answers that are said to be exact and are not."""
+    lines = []
+    for column in columns:
+        wrong = claimed_wrongly(_answered(items, answers[column]))
+        if wrong:
+            where = f"{column.solver} within {column.minutes:g} minutes"
+            lines += [f"Said to be exact, and not so by the reference, by {where}: {wrong}", ""]
     return lines
 
 
