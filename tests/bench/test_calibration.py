@@ -53,6 +53,22 @@ def test_only_answers_that_are_not_exact_and_have_a_known_error_are_judged():
     assert [entry["name"] for entry, _ in estimates_of(rows)] == ["judged"]
 
 
+def test_answers_that_wrongly_say_they_are_exact_stated_an_error_of_zero():
+    wrong = approximate("wrong", typical=0.0, upper=0.0, true=0.1, delta_log10_z=0.0) | {"exact": True}
+    off = row("only Z is off", exact=True, delta_log10_z=0.5, error_estimate=0.0, error_upper=0.0)
+    rows = [*made(CONSTANTS, 20), wrong, off]
+    assert [entry["name"] for entry, _ in estimates_of(rows)][20:] == ["wrong"]
+    report = report_gauge(rows)
+    found = report["solvers"]["ibia"]
+    assert (found["answers"], found["all"]["within"]) == (21, calibrate([e for _, e in estimates_of(rows)]).within)
+    # They have no signs of an error, so nothing is fitted to them.
+    assert fit_constants(rows) == fit_constants(rows[:20])
+    assert found["claimed_wrongly"] == "Grids/wrong: HD_max 0.1"
+    lines = calibration_lines(report)
+    assert "Said to be exact, and not so by the reference: Grids/wrong: HD_max 0.1" in lines
+    assert not any("Said to be exact" in line for line in calibration_lines(report_gauge(rows[:20])))
+
+
 def test_calibration_by_hand():
     found = calibrate([Estimate(0.1, 0.4, 0.05), Estimate(0.2, 0.8, 0.4), Estimate(0.3, 0.9, 0.95), Estimate(1, 1, 1)])
     assert (found.answers, found.within) == (4, 3)

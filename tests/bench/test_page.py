@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 from html.parser import HTMLParser
 
@@ -24,7 +25,7 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.open, self.section, self.texts, self.lines, self.attributes = [], "", {}, [], []
-        self.shown = []
+        self.shown, self.heading, self.headings = [], "", []
         self.feed(text)
         self.close()
         assert self.open == []
@@ -37,6 +38,9 @@ class Page(HTMLParser):
             self.lines.append([])
             if "details" not in self.open:
                 self.shown.append(self.lines[-1])
+                self.headings.append(self.heading)
+        if tag == "h3":
+            self.heading = ""
         if tag in ("td", "th"):
             self.lines[-1].append("")
         if tag not in VOID:
@@ -51,12 +55,15 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if "style" not in self.open:
             self.texts[self.section] = self.texts.get(self.section, "") + data
+        if "h3" in self.open:
+            self.heading += data
         if "td" in self.open or "th" in self.open:
             self.lines[-1][-1] += data
 
-    def line(self, *starts):
-        """Return the cells of the line of a table that is not hidden and begins so."""
-        (found,) = [line for line in self.shown if [cell.strip() for cell in line[: len(starts)]] == list(starts)]
+    def line(self, *starts, under=""):
+        """Return the cells of the line of a table that is not hidden, is under such a heading, and begins so."""
+        lines = [line for line, heading in zip(self.shown, self.headings, strict=True) if under in heading]
+        (found,) = [line for line in lines if [cell.strip() for cell in line[: len(starts)]] == list(starts)]
         return [cell.strip() for cell in found]
 
 
@@ -136,12 +143,12 @@ def test_published_figures_stand_beside_ours():
         row("unknown", family="CSP", hd_avg=None, hd_max=None),
     ]
     found = page(rows)
-    grids = found.line("Grids", "2 / 8")
+    grids = found.line("Grids", "2 / 8", under="Errors by family")
     assert grids[2:7] == ["0.43 / 0.91", "0.15 / 0.34", "0.25 / 0.71", "–", "0.088 / 0.30"]
     assert grids[-2:] == ["0.38 / 0.75", "0.12 / 0.38 (1 of 2)"]
     # The paper's have no evidence.
-    assert found.line("Bnlearn", "1 / 26")[-2] == "0 / 0"
-    assert "CSP" not in [line[0] for line in found.lines if " / " in line[1]]
+    assert found.line("Bnlearn", "1 / 26", under="Errors by family")[-2] == "0 / 0"
+    assert "CSP" not in [line[0] for line, heading in zip(found.shown, found.headings, strict=True) if "HD_" in heading]
     assert found.line("Grids_11", "0.54") == [
         "Grids_11",
         "0.54",
@@ -156,7 +163,71 @@ def test_published_figures_stand_beside_ours():
     assert "paper" not in page([row(family="grid")]).texts
     # What loopy propagation answered for ibia is none of its answers.
     stood_in = page([*rows[:2], {**rows[0], "solver": "paper", "loopy": True}])
-    assert stood_in.line("Grids", "2 / 8")[-1] == "–"
+    assert stood_in.line("Grids", "2 / 8", under="Errors by family")[-1] == "–"
+
+
+def test_all_tables_of_the_paper_stand_beside_ours():
+    unknown = {"hd_avg": None, "hd_max": None, "delta_log10_z": None, "reference": "none"}
+    rows = [
+        row("p1", family="Promedas", hd_avg=0.25, hd_max=0.5, delta_log10_z=-0.5),
+        row("p2", family="Promedas", hd_avg=0.75, hd_max=1.0, delta_log10_z=0.25),
+        row("p1", "loopy", "Promedas", status="crashed"),
+        row("big1", family="Promedas", seconds=90.0, **unknown),
+        row("big2", family="Promedas", seconds=119.0, **unknown),
+        row("big1", "loopy", "Promedas", seconds=1.0, **unknown),
+        row("big2", "loopy", "Promedas", status="out of time"),
+        row("lost", family="Promedas", status="out of time"),
+        row("Grids_11", observed=0),
+    ]
+    found = page(rows)
+    sampled = found.line("Promedas", "2 / 64", under="Against IJGP-SampleSearch")
+    assert sampled[2:6] == ["0.030 / 0.14", "0.042 / 0.21", "0.013 / 0.086", "0.013 / 0.086"]
+    assert sampled[6:] == ["0.50 / 0.75", "–"]
+    ordered = found.line("Promedas", "2 / 64", under="Topological against another order")
+    assert ordered[2:] == ["1.5 / 0.32", "0.40 / 0.086", "0.50 / 0.75", "–"]
+    large = found.line("Promedas", "2 / 171", under="Large models")
+    assert large[2:] == ["77", "100", "100", "100", "50"]
+    text = found.texts["paper"]
+    assert "No model here of BN, ObjDetect, Segment, Protein, DBN, Grids, CSP, Type4b." in text
+    assert "Missing of loopy: p1 (crashed), p2 (not run)." in text
+    assert "Missing of loopy: big2 (out of time)." in text
+    assert "No answer here to Alchemy_11, CSP_11," in text
+    assert "In no table of families, as nobody answered them: lost." in text
+
+
+def test_shares_of_large_models_are_within_what_runs_were_allowed():
+    unknown = {"family": "BN", "hd_avg": None, "hd_max": None}
+    for seconds, cell in ((60.0, "100 within 60 s"), (1200.0, "50 / 100"), (None, "50 / 100 / 100")):
+        limits = {"seconds": seconds, "memory": 8e9, "threads": 1}
+        rows = [row("one", limits=limits, seconds=1.0, **unknown)]
+        rows.append(row("two", limits=limits, seconds=50.0 if seconds == 60.0 else 600.0, **unknown))
+        assert page(rows).line("BN", "2 / 22")[-1] == cell
+
+
+def test_an_answer_without_a_comparison_is_missing_beside_the_paper_and_says_so():
+    rows = [row("g1"), row("g2"), row("g1", "loopy"), {**row("g2", "loopy"), "hd_avg": None, "hd_max": None}]
+    found = page([{**entry, "observed": 0} for entry in rows])
+    assert found.line("Grids", "2 / 8", under="Errors by family")[-1] == "0.0010 / 0.010 (1 of 2)"
+    assert "Missing of loopy: g2 (not compared)." in found.texts["paper"]
+
+
+def test_answers_that_wrongly_say_they_are_exact_are_named():
+    wrong = row("m2", exact=True, hd_max=0.25, error_estimate=0.0, error_upper=0.0)
+    found = page([row("m1", exact=True), wrong, row("m3")])
+    assert found.line("Grids", "ibia:bound=12")[2:4] == ["3 of 3", "1, 1 refuted"]
+    assert found.line("ibia:bound=12", "Grids", "m2") == ["ibia:bound=12", "Grids", "m2", "HD_max 0.25"]
+    assert "m2 of Grids: HD_max 0.25; said to be exact" in found.texts["worst"]
+    assert "refuted" not in page([row("m1", exact=True)]).texts
+
+
+def test_the_page_says_what_runs_were_measured_on():
+    machine = {"processor": "Fast & <new>", "cores": 2, "memory": 2**30, "python": "3.11", "numpy": "2.0"}
+    text = page([row(machine={**machine, "numba": "0.60"})]).texts[""]
+    assert "Measured on Fast & <new>, 2 cores, 1 GiB, Python 3.11, NumPy 2.0, numba 0.60: 1 run." in text
+    assert "this is written on" not in text
+    text = page([row()]).texts[""]
+    assert "Not said where measured: 1 run; this is written on " in text
+    assert socket.gethostname() not in text
 
 
 def test_one_chart_does_not_fill_the_page():
@@ -289,6 +360,10 @@ def test_the_command_writes_the_page(tmp_path, capsys):
     assert call(path, "-o", out, "--solver", "loopy", "--solver", "paper") == 0
     assert "4 runs of 1 method on 4 models" in capsys.readouterr().out
     assert call(tmp_path / "absent.jsonl", "-o", out) == 1
+    capsys.readouterr()
+    assert call(path, "-o", out, "--worst", "-1") == 1
+    assert "--worst -1: expected how many of the worst answers to show, 0 or more" in capsys.readouterr().err
+    assert call(path, "-o", out, "--worst", "0") == 0
 
 
 def test_pictures_without_matplotlib_are_a_sentence(tmp_path, capsys, monkeypatch):

@@ -62,6 +62,27 @@ def test_a_cell_is_a_mean_or_a_number_of_exact_answers():
     assert list(found) == ["CSP", "Grids"]
 
 
+def test_answers_that_wrongly_say_they_are_exact_are_means_and_named():
+    rows = [row("m1", "ibia", exact=True), row("m2", "ibia", exact=True, hd_avg=0.02, hd_max=0.5)]
+    found, below = table(rows)
+    assert found["Grids"]["ibia"] == "0.010 / 0.25"
+    assert "- ibia says it is exact, and is not by the reference: Grids/m2: HD_max 0.5" in below
+    assert not any("says it is exact" in line for line in table(rows[:1])[1])
+
+
+def test_a_bar_in_the_name_of_a_family_does_not_end_a_cell():
+    line = next(line for line in peer_lines(order_rows([row(family="A|B")])) if line.startswith("| A"))
+    assert line == "| A\\|B | 1 | 0.0010 / 0.010 |"
+
+
+def test_results_without_anything_to_compare_are_a_sentence():
+    unknown, failed = row("m1", hd_avg=None, hd_max=None), row("m2", status="out of time")
+    with pytest.raises(InputError, match="1 model answered without known marginals, 1 model without an answer"):
+        peer_lines(order_rows([unknown, failed]))
+    with pytest.raises(InputError, match="0 models answered without known marginals, 1 model without an answer"):
+        peer_lines(order_rows([failed]))
+
+
 def test_models_without_known_marginals_are_not_in_it():
     found, _ = table(
         [row("m1", "ibia"), row("m2", "ibia", hd_avg=None, hd_max=None), row("m2", "loopy", status="out of time")]

@@ -134,6 +134,18 @@ def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
     assert paper.points == ()
 
 
+def test_what_wrongly_says_it_is_exact_is_beyond_every_multiple_of_its_limit():
+    wrong = row("m2", exact=True, hd_max=0.2, error_estimate=0.0, error_upper=0.0)
+    scatter, shares = gauge_against_truth(order_rows([approximate("m1"), wrong])).charts
+    assert [(point.x, point.y) for point in series(scatter, "crosses", 0)[0].points] == [(0.0, 0.2)]
+    (curve,) = series(shares, "steps")
+    assert curve.words == "ibia:bound=12: 1 of 2 within the limit"
+    assert curve.points[-1].y == 0.5
+    # By itself it has no typical factor.
+    assert gauge_against_truth(order_rows([wrong])) is not None
+    assert "said to be exact" in str(error_against_time(order_rows([wrong])).charts)
+
+
 def test_the_gauge_is_drawn_against_the_truth():
     assert gauge_against_truth(order_rows([row()])) is None
     rows = [

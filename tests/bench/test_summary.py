@@ -57,7 +57,7 @@ def test_limits_tell_methods_apart_only_where_there_are_several():
 
 def test_a_summary_counts_what_was_not_answered():
     rows = [
-        row("m1", hd_avg=0.1, hd_max=0.2, delta_log10_z=-0.5, seconds=2.0, peak_memory_bytes=10, exact=True),
+        row("m1", hd_avg=0.1, hd_max=0.2, delta_log10_z=-0.5, seconds=2.0, peak_memory_bytes=10),
         row("m2", hd_avg=0.3, hd_max=0.6, delta_log10_z=0.2, seconds=4.0, peak_memory_bytes=30),
         row("m3", status="crashed"),
         row("m4", status="out of time"),
@@ -65,13 +65,19 @@ def test_a_summary_counts_what_was_not_answered():
     ]
     results = order_rows(rows)
     found = summarise("Grids", "ibia:bound=12", results.of("Grids", "ibia:bound=12"))
-    assert (found.models, found.answered, found.exact, found.compared) == (5, 2, 1, 2)
+    assert (found.models, found.answered, found.exact, found.compared) == (5, 2, 0, 2)
     assert found.ended == {"crashed": 1, "out of time": 1, "not run": 1}
     assert found.share == 0.4
     assert not found.complete
     assert (found.hd_avg, found.hd_max, found.worst) == pytest.approx((0.2, 0.4, 0.6))
     assert found.log10_z == 0.5
     assert (found.seconds, found.memory) == (3.0, 30)
+
+
+def test_answers_that_say_they_are_exact_and_are_not_are_no_exact_ones():
+    results = order_rows([row("m1", exact=True), row("m2", exact=True, hd_max=0.01), row("m3", exact=False)])
+    found = summarise("Grids", "ibia:bound=12", results.runs)
+    assert (found.answered, found.exact, found.refuted) == (3, 1, 1)
 
 
 def test_answers_without_a_reference_are_answers_without_an_error():

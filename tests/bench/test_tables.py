@@ -12,6 +12,7 @@ from ibia.bench.instances import Instance
 from ibia.bench.sets import FileItem
 from ibia.bench.solvers import parse_solver
 from ibia.bench.tables import MEMORY, TABLES, published
+from ibia.errors import InputError
 
 
 class Known(FileItem):
@@ -88,6 +89,50 @@ def test_columns_are_chosen_by_time_and_more_can_be_added():
     assert {column.minutes for column in table.chosen(2)} == {2}
     assert [column.minutes for column in table.chosen(more=["pyagrum-exact"])[-2:]] == [2, 20]
     assert len(table.chosen(more=["ibia"])) == len(table.columns)
+
+
+def test_a_limit_that_leaves_nothing_is_a_sentence_and_what_it_leaves_out_is_named():
+    with pytest.raises(InputError, match=r"smallInst has no column of at most 1 min: .* of 2 and 20 min\."):
+        TABLES["smallInst"].chosen(1)
+    with pytest.raises(InputError, match=r"of at most 2 min: its columns are of 10 min\."):
+        TABLES["arb"].chosen(2)
+    table = TABLES["numInst"]
+    text = table.markdown([model("BN", "b", "none")], table.chosen(20), [])
+    assert "Columns left out: paper:bound=20 within 60 minutes, ibia:bound=20 within 60 minutes" in text
+    assert "Columns left out" not in table.markdown([model("BN", "b", "none")], table.chosen(), [])
+
+
+@pytest.mark.parametrize(("name", "family"), [("smallInst", "Grids"), ("ijgpss", "Grids"), ("mnVsBn", "BN")])
+def test_answers_that_were_not_compared_are_named_and_in_no_mean(name, family):
+    table = TABLES[name]
+    one, two = model(family, "g1"), model(family, "g2")
+    column = table.chosen()[-1]
+    bare = {**row(two, column), "delta_log10_z": None, "reference": "none", "reference_error": "Cannot be read."}
+    text = table.markdown([one, two], [column], [row(one, column, hd_avg=0.1, hd_max=0.2), bare])
+    assert cells(text, family)[-1].endswith(" / 0.200 (1 of 2)")
+    where = f"{column.solver} within {column.minutes:g} minutes"
+    assert f"Answered but not compared, for want of a reference, by {where}: g2\n" in text
+    assert "Missing for" not in text
+    alone = table.markdown([two], [column], [bare])
+    assert cells(alone, family)[-1] == "–"
+
+
+def test_large_models_need_no_reference():
+    table = TABLES["numInst"]
+    item, column = model("BN", "b", "none"), table.chosen()[0]
+    assert "not compared" not in table.markdown([item], [column], [row(item, column)])
+
+
+def test_answers_that_wrongly_say_they_are_exact_are_named():
+    table = TABLES["arb"]
+    items = [model("CSP", "CSP_11"), model("CSP", "CSP_12")]
+    column = table.chosen()[-1]
+    rows = [row(items[0], column, hd_max=0.0, exact=True), row(items[1], column, hd_max=0.5, exact=True)]
+    text = table.markdown(items, [column], rows)
+    where = "ibia:bound=20 within 10 minutes"
+    assert f"Said to be exact, and not so by the reference, by {where}: CSP/CSP_12: HD_max 0.5\n" in text
+    assert "CSP_11: HD_max" not in text
+    assert "Said to be exact" not in table.markdown(items, [column], rows[:1])
 
 
 def test_small_models_averaged_and_what_is_missing_named():
@@ -268,3 +313,6 @@ def test_the_command_runs_what_is_missing_and_shows_the_table(data, tmp_path, ca
         assert code == 1
         assert "expected at least one job" in printed.err
 
+    code, printed = call("arb", "--data", str(data), "--minutes", "2")
+    assert code == 1
+    assert "arb has no column of at most 2 min: its columns are of 10 min." in printed.err

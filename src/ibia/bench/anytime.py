@@ -22,9 +22,10 @@ from typing import Any
 
 from ibia.bench.accuracy import compare
 from ibia.bench.apart import Row, compile_once
+from ibia.bench.claims import is_exact
 from ibia.bench.instances import Instance
 from ibia.bench.options import add_json, add_selection, positive, selected
-from ibia.bench.report import append_row, label, mean, read_rows, row_key, short, write_json
+from ibia.bench.report import append_row, estimate, label, mean, read_rows, row_key, short, write_json
 from ibia.errors import IbiaError
 
 __all__ = ["Trial", "add_command", "run", "summary_lines"]
@@ -196,11 +197,11 @@ _HEADER = (
 def _line(row: Row) -> str:
     if "error" in row:
         return f"{label(row)} failed after {row['wall_seconds']:.1f} s: {row['error']}"
-    estimate = "exact" if row["exact"] else "loopy" if row["loopy"] else short(row["error_estimate"])
+    stated = "loopy" if row["loopy"] else estimate(row)
     bound = "–" if row["bound"] is None else f"{row['bound']:.1f}"
     memory = "–" if row["peak_memory_bytes"] is None else f"{row['peak_memory_bytes'] / 2**20:.0f}"
     return (
-        f"{label(row)}{short(row['hd_avg']):>9}{short(row['hd_max']):>9}{short(row['delta_log10_z']):>11}{estimate:>10}"
+        f"{label(row)}{short(row['hd_avg']):>9}{short(row['hd_max']):>9}{short(row['delta_log10_z']):>11}{stated:>10}"
         f"{bound:>7}{row['wall_seconds']:>9.2f}{row['overshoot_seconds']:>7.2f}{memory:>7}"
     )
 
@@ -218,7 +219,7 @@ def summary_lines(rows: Sequence[Row], baseline: Sequence[Row] = ()) -> list[str
         answered = [row for row in members if "error" not in row]
         share = f"{len(answered)}/{len(members)}"
         line = (
-            f"{'all' if family is None else family:<12}{share:>10}{sum(1 for row in answered if row['exact']):>7}"
+            f"{'all' if family is None else family:<12}{share:>10}{sum(1 for row in answered if is_exact(row)):>7}"
             f"{mean(row['hd_avg'] for row in answered):>10.1e}{mean(row['hd_max'] for row in answered):>10.1e}"
             f"{mean(row['wall_seconds'] for row in members):>9.2f}"
             f"{max((row['overshoot_seconds'] for row in members), default=0.0):>11.2f}"

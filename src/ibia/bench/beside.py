@@ -1,4 +1,4 @@
-"""The paper's published figures beside ours, in a report: errors by family, and of the models that it names.
+"""The paper's published figures beside ours, in a report: each of its tables, of the models that results have.
 
 Knows the figures that `tables` holds and how they look. What the paper's own limits give is shown by the command
 ``ibia bench table``.
@@ -6,120 +6,278 @@ Knows the figures that `tables` holds and how they look. What the paper's own li
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from ibia.bench.apart import Row
 from ibia.bench.parts import cell, line, named, shown_error, shown_seconds, table
 from ibia.bench.report import mean
-from ibia.bench.summary import Instance, Results
+from ibia.bench.summary import Instance, Results, Run
 from ibia.bench.tables import published
 
 __all__ = ["beside_the_paper"]
 
 # The longest limit, in minutes, that the columns of all methods are shown for; after it only the paper's own.
 _SHORT, _OWN = 2, "IBIA"
+_MINUTE = 60.0
+# A solver may take a little longer than it is allowed and is not stopped.
+_OVER = 1.05
+# Of the models that are missing, so many are named for each method.
+_NAMED = 12
+
+# Answers by method, of each model.
+Answers = Mapping[Instance, Mapping[str, Row]]
 
 
 def beside_the_paper(results: Results) -> str:
     """Return the section; nothing if none of the paper's models or families is there."""
-    known = _known_answers(results)
-    parts = [_family_part(results, known), _named_part(results, known)]
+    compared, others = _answers(results)
+    parts = [
+        _error_part(results, compared, "smallInst", "Errors by family: HD_avg / HD_max"),
+        _error_part(results, compared, "ijgpss", "Against IJGP-SampleSearch: HD_avg / HD_max"),
+        _order_part(results, compared),
+        _share_part(results, others),
+        _named_part(results, {**compared, **others}),
+    ]
     if not any(parts):
         return ""
     words = (
         "Published figures are of the authors' own machine, within the minutes that stand with them; ours are within "
         "the limits of the runs. A dash: nothing published, as not all models of the set were solved, or no answer."
     )
-    return f'<p>{words}</p>{"".join(parts)}<p class="faint">{escape(published()["source"])}</p>'
+    nobody = _unanswered(results)
+    return f'<p>{words}</p>{"".join(parts)}{nobody}<p class="faint">{escape(published()["source"])}</p>'
 
 
-def _known_answers(results: Results) -> dict[Instance, dict[str, Row]]:
-    """Return the answers by method, of all models whose true marginals are known."""
+def _answers(results: Results) -> tuple[Answers, Answers]:
+    """Return the answers by method: of models whose true marginals are known, and of those where they are not.
+
+    A model that nobody answered is in neither: results do not say which it is.
+    """
     found: dict[Instance, dict[str, Row]] = {}
+    known = set()
     for run in results.runs:
-        if run.error is not None and run.answer is not None:
+        if run.answer is not None:
             answers = found.setdefault(run.instance, {})
             # Loopy propagation that stands in for ibia is no answer of it.
             if not run.answer.get("loopy"):
                 answers[run.method] = run.answer
-    return found
+            if run.error is not None:
+                known.add(run.instance)
+    # Of a model with a reference, answers may not have been compared.
+    compared = {
+        instance: {method: row for method, row in found[instance].items() if row.get("hd_max") is not None}
+        for instance in found
+        if instance in known
+    }
+    return compared, {instance: answers for instance, answers in found.items() if instance not in known}
 
 
-def _family_part(results: Results, known: dict[Instance, dict[str, Row]]) -> str:
-    theirs = published()["tables"]["smallInst"]
+def _members(found: Answers, family: str, figures: Mapping[str, Any]) -> Answers:
+    """Return the models of a family of the paper."""
+    # The paper's networks of some families have no evidence; ours may be there with and without.
+    unobserved = figures.get("evidence") == 0
+    return {
+        instance: answers
+        for instance, answers in found.items()
+        if instance.family == family and not (unobserved and _is_observed(answers))
+    }
+
+
+def _is_observed(answers: Mapping[str, Row]) -> bool:
+    return any(row.get("observed") for row in answers.values())
+
+
+def _part(
+    results: Results,
+    found: Answers,
+    families: Mapping[str, Any],
+    headings: Sequence[str],
+    cells: Callable[[Mapping[str, Any], Answers], Sequence[str]],
+) -> str:
+    """Return a table with a line for each family that is here, and what is missing in it; nothing if none is here.
+
+    Parameters
+    ----------
+    cells
+        Makes those of a line, from the published figures of the family and its models.
+    """
+    lines: list[str] = []
+    members: dict[Instance, Mapping[str, Row]] = {}
+    for family, figures in families.items():
+        here = _members(found, family, figures)
+        if here:
+            first = [cell(escape(family), "left"), cell(f"{len(here)} / {figures['instances']}")]
+            lines.append(line([*first, *cells(figures, here)]))
+            members.update(here)
+    if not lines:
+        return ""
+    ours = [named(results, method) for method in results.methods]
+    shown = table(["family", "here / published", *headings, *ours], lines)
+    absent = ", ".join(_absent(families, (instance.family for instance in members)))
+    return shown + _missing(results, members, f"No model here of {absent}." if absent else "")
+
+
+def _absent(names: Iterable[str], present: Iterable[str]) -> list[str]:
+    """Return the names that are not present."""
+    here = {*present}
+    return [name for name in names if name not in here]
+
+
+def _missing(results: Results, members: Answers, absent: str) -> str:
+    """Return what a table lacks: a sentence about the paper's, and for each method models, each with how it ended."""
+    words = [absent] if absent else []
+    for method in results.methods:
+        missing = [
+            f"{run.instance.name} ({_outcome(run)})"
+            for run in results.of(method=method)
+            if run.instance in members and method not in members[run.instance]
+        ]
+        if missing:
+            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+            words.append(f"Missing of {method}: {', '.join(missing[:_NAMED])}{more}.")
+    return "".join(f'<p class="faint">{escape(sentence)}</p>' for sentence in words)
+
+
+def _outcome(run: Run) -> str:
+    if run.answer is None:
+        return run.status
+    return "loopy propagation alone" if run.answer.get("loopy") else "not compared"
+
+
+def _unanswered(results: Results) -> str:
+    """Return a line about the models of the paper's families that nobody answered."""
+    families = {family for entry in published()["tables"].values() for family in entry.get("families", ())}
+    answered = {run.instance for run in results.runs if run.answer is not None}
+    names = [entry.name for entry in results.instances if entry.family in families and entry not in answered]
+    if not names:
+        return ""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    words = f"In no table of families, as nobody answered them: {', '.join(names[:_NAMED])}{more}."
+    return f'<p class="faint">{escape(words)}</p>'
+
+
+def _error_part(results: Results, compared: Answers, name: str, title: str) -> str:
+    theirs = published()["tables"][name]
     places = [
         place
         for place, entry in enumerate(theirs["columns"])
         if entry["minutes"] <= _SHORT or entry["method"].startswith(_OWN)
     ]
-    lines = []
-    for family, figures in theirs["families"].items():
-        # The paper's networks of some families have no evidence; ours may be there with and without.
-        members = [
-            answers
-            for instance, answers in known.items()
-            if instance.family == family and not (figures["evidence"] == 0 and _is_observed(answers))
+
+    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+        return [
+            *(_pair(figures["hd_avg"][place], figures["hd_max"][place]) for place in places),
+            *_ours(results, members, _mean_errors),
         ]
-        if members:
-            lines.append(_family_line(results, family, figures, places, members))
-    if not lines:
-        return ""
+
     headings = [_titled(theirs["columns"][place]) for place in places]
-    ours = [named(results, method) for method in results.methods]
     words = (
-        "<h3>Errors by family: HD_avg / HD_max</h3><p>Means over the models with known marginals: published ones over "
-        "all of the paper's set, ours over those here, whose numbers stand side by side.</p>"
+        f"<h3>{title}</h3><p>Means over the models with known marginals: published ones over all of the paper's set, "
+        "ours over those here, whose numbers stand side by side.</p>"
     )
-    return words + table(["family", "here / published", *headings, *ours], lines)
+    found = _part(results, compared, theirs["families"], headings, cells)
+    return words + found if found else ""
 
 
-def _is_observed(answers: dict[str, Row]) -> bool:
-    return any(row.get("observed") for row in answers.values())
-
-
-def _titled(column: dict[str, Any]) -> str:
+def _titled(column: Mapping[str, Any]) -> str:
     return f"{escape(column['method'])},<br>{column['minutes']} min"
 
 
-def _family_line(
-    results: Results, family: str, figures: dict[str, Any], places: Sequence[int], members: Sequence[dict[str, Row]]
-) -> str:
-    cells = [cell(escape(family), "left"), cell(f"{len(members)} / {figures['instances']}")]
-    cells += [_pair(figures["hd_avg"][place], figures["hd_max"][place]) for place in places]
+def _ours(results: Results, members: Answers, figure: Callable[[Sequence[Row], str], str]) -> list[str]:
+    """Return the cells of our methods, each made of its answers and a word if they are not all."""
+    cells = []
     for method in results.methods:
-        rows = [answers[method] for answers in members if method in answers]
-        if not rows:
-            cells.append(cell("–", "faint"))
-            continue
+        rows = [answers[method] for answers in members.values() if method in answers]
         count = "" if len(rows) == len(members) else f" ({len(rows)} of {len(members)})"
-        cells.append(_pair(mean(row["hd_avg"] for row in rows), mean(row["hd_max"] for row in rows), count))
-    return line(cells)
+        cells.append(figure(rows, count) if rows else cell("–", "faint"))
+    return cells
 
 
-def _pair(average: float | None, largest: float | None, count: str = "") -> str:
-    if average is None or largest is None:
+def _mean_errors(rows: Sequence[Row], count: str) -> str:
+    return _pair(mean(row["hd_avg"] for row in rows), mean(row["hd_max"] for row in rows), count)
+
+
+def _pair(first: float | None, second: float | None, count: str = "") -> str:
+    if first is None and second is None:
         return cell("–", "faint")
-    return cell(f"{shown_error(average)} / {shown_error(largest)}{count}", "alarm" if count else "")
+    return cell(f"{shown_error(first)} / {shown_error(second)}{count}", "alarm" if count else "")
 
 
-def _named_part(results: Results, known: dict[Instance, dict[str, Row]]) -> str:
+def _order_part(results: Results, compared: Answers) -> str:
+    orders = {"NTP": "another order", "TP": "topological order"}
+
+    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+        theirs = [_pair(figures["delta_log10_z"][order], figures["hd_max"][order]) for order in orders]
+        return [*theirs, *_ours(results, members, _order_errors)]
+
+    words = (
+        "<h3>Topological against another order: largest error of log<sub>10</sub> Z / HD_max</h3><p>The largest of all "
+        "models, and the mean over them.</p>"
+    )
+    headings = [f"{order},<br>{words}" for order, words in orders.items()]
+    found = _part(results, compared, published()["tables"]["mnVsBn"]["families"], headings, cells)
+    return words + found if found else ""
+
+
+def _order_errors(rows: Sequence[Row], count: str) -> str:
+    differences = [abs(row["delta_log10_z"]) for row in rows if row.get("delta_log10_z") is not None]
+    return _pair(max(differences, default=None), mean(row["hd_max"] for row in rows), count)
+
+
+def _share_part(results: Results, others: Answers) -> str:
+    theirs = published()["tables"]["numInst"]["families"]
+    minutes = [int(text) for text in next(iter(theirs.values()))["solved_percent"]]
+
+    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+        known = [cell(str(figures["solved_percent"][str(limit)])) for limit in minutes]
+        return [*known, *(_shares(results, members, method, minutes) for method in results.methods)]
+
+    words = (
+        "<h3>Large models: per cent answered</h3><p>Of the models without known marginals; ours within 2, 20 and 60 "
+        "minutes as far as the limit of the runs goes, or within that limit where it is shorter.</p>"
+    )
+    found = _part(results, others, theirs, [f"published,<br>{limit} min" for limit in minutes], cells)
+    return words + found if found else ""
+
+
+def _shares(results: Results, members: Answers, method: str, minutes: Sequence[int]) -> str:
+    """Return the cell of a method: per cent of its runs that were answered, within each time that they had."""
+    rows = [run.row for run in results.of(method=method) if run.instance in members and run.row is not None]
+    if not rows:
+        return cell("–", "faint")
+    allowed = rows[0]["limits"].get("seconds")
+    had = [limit * _MINUTE for limit in minutes if allowed is None or limit * _MINUTE <= allowed] or [allowed]
+    taken = [answers[method]["seconds"] for answers in members.values() if method in answers]
+    shares = [100 * sum(1 for seconds in taken if seconds <= limit * _OVER) / len(rows) for limit in had]
+    words = " / ".join(f"{share:.0f}" for share in shares)
+    if had == [allowed] and allowed < minutes[0] * _MINUTE:
+        words += f" within {allowed:g} s"
+    count = "" if len(rows) == len(members) else f" ({len(rows)} of {len(members)})"
+    return cell(words + count, "alarm" if count else "")
+
+
+def _named_part(results: Results, answered: Answers) -> str:
     theirs = published()["tables"]["arb"]["instances"]
     methods = tuple(next(iter(theirs.values()))["hd_max"])
-    lines = []
+    lines: list[str] = []
+    members: dict[Instance, Mapping[str, Row]] = {}
     for name, figures in theirs.items():
-        for instance, answers in known.items():
+        for instance, answers in answered.items():
             if instance.name == name:
                 cells = [cell(escape(name), "left")]
                 cells += [_timed(figures["hd_max"][method], figures["seconds"].get(method)) for method in methods]
                 cells += [_own(answers.get(method)) for method in results.methods]
                 lines.append(line(cells))
+                members[instance] = answers
     if not lines:
         return ""
     ours = [named(results, method) for method in results.methods]
     words = "<h3>Models that the paper names: HD_max (seconds)</h3>"
-    return words + table(["model", *map(escape, methods), *ours], lines)
+    shown = table(["model", *map(escape, methods), *ours], lines)
+    absent = ", ".join(_absent(theirs, (instance.name for instance in members)))
+    return words + shown + _missing(results, members, f"No answer here to {absent}." if absent else "")
 
 
 def _timed(error: float | None, seconds: float | None) -> str:
@@ -129,4 +287,7 @@ def _timed(error: float | None, seconds: float | None) -> str:
 
 
 def _own(row: Row | None) -> str:
-    return _timed(None, None) if row is None else _timed(row["hd_max"], row["seconds"])
+    if row is None:
+        return _timed(None, None)
+    # There may be an answer without anything to compare it with.
+    return cell(f"{shown_error(row.get('hd_max'))} ({shown_seconds(row['seconds'])} s)")

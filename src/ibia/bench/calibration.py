@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.bench.apart import Row
+from ibia.bench.claims import claimed_wrongly, has_wrong_marginals
 from ibia.bench.report import counted
 from ibia.bench.summary import EVERY_FAMILY, natural_order, program_of, true_error
 from ibia.gauge import ALONE, CONSTANTS, Constants, Signs, estimate_error, floored_log10, spread_limit
@@ -91,8 +92,10 @@ def estimates_of(rows: Iterable[Row]) -> list[tuple[Row, Estimate]]:
     found = []
     for row in rows:
         true = true_error(row)
+        # To say wrongly that an answer is exact is to state an error of 0.
+        approximate = row.get("exact") is False or has_wrong_marginals(row)
         # Loopy propagation has no signs of its error.
-        judged = row.get("exact") is False and not row.get("loopy") and row.get("error_upper") is not None
+        judged = approximate and not row.get("loopy") and row.get("error_upper") is not None
         if true is not None and judged:
             found.append((row, Estimate(row["error_estimate"], row["error_upper"], true)))
     return found
@@ -191,7 +194,8 @@ def _fitted(rows: Iterable[Row], several: bool) -> list[tuple[Row, Estimate]]:
 
 
 def _has_signs(row: Row) -> bool:
-    return all(row.get(sign) is not None for sign in _JUDGED_SIGNS)
+    # One that says it is exact was not judged by signs.
+    return not row.get("exact") and all(row.get(sign) is not None for sign in _JUDGED_SIGNS)
 
 
 def _restated(constants: Constants, row: Row, true: float) -> Estimate:
@@ -263,6 +267,7 @@ def _report_solver(rows: Sequence[Row]) -> dict[str, Any]:
         "options": {solver: _plain(entry) for solver, entry in _by(judged, "solver").items()},
         EVERY_FAMILY: _plain(calibrate([estimate for _, estimate in judged])),
         "signs": {sign: _sign_correlation(judged, sign) for sign in _SIGNS},
+        "claimed_wrongly": claimed_wrongly(row for row, _ in judged),
         "without_signs": len(judged) - len(with_signs),
         "stated_otherwise": sum(1 for row, estimate in with_signs if _is_stated_otherwise(row, estimate)),
         "several_orders": _report_constants(rows, several=True),
@@ -334,6 +339,8 @@ def _solver_lines(solver: str, report: dict[str, Any]) -> list[str]:
         lines += ["", f"{title:<{width}}{heading}"]
         lines += [f"{name:<{width}}{_cells(entry)}" for name, entry in groups.items()]
         lines.append(f"{EVERY_FAMILY:<{width}}{_cells(report[EVERY_FAMILY])}")
+    if report["claimed_wrongly"]:
+        lines += ["", f"Said to be exact, and not so by the reference: {report['claimed_wrongly']}"]
     lines += ["", "Rank correlation of the true error with each sign:"]
     lines += [f"  {sign:<22}{_shown(value, '.2f')}" for sign, value in report["signs"].items()]
     lines += ["", "Judged anew by the signs in the rows:" + _left_out(report)]

@@ -17,7 +17,7 @@ import typer
 
 from ibia.bench.apart import Limits, Row
 from ibia.bench.machine import machine_lines
-from ibia.bench.report import short, write_json
+from ibia.bench.report import estimate, short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
@@ -203,6 +203,8 @@ def _report(
     worst: Annotated[int, typer.Option(metavar="N", help="How many of the worst answers of each solver to show.")] = 8,
 ) -> None:
     """Write one page of HTML with tables, figures, what has no answer, and the worst answers with their steps."""
+    if worst < 0:
+        raise InputError(f"--worst {worst}: expected how many of the worst answers to show, 0 or more.")
     from ibia.bench.page import extent, gaps, make_page
     from ibia.bench.pictures import write_pictures
     from ibia.bench.plots import all_figures
@@ -346,11 +348,10 @@ def run_line(row: Row) -> str:
     start = f"{row['family']:<11} {row['name']:<31} {row['solver']:<35} "
     if row["status"] != ANSWERED:
         return plain(f"{start}{row['status']}: {row.get('error', '')}")
-    estimate = "exact" if row.get("exact") else short(row.get("error_estimate"))
     memory = row["program_memory_bytes"] if "program_memory_bytes" in row else row["peak_memory_bytes"]
     return plain(
         f"{start}{short(row.get('hd_avg')):>9}{short(row.get('hd_max')):>9}{short(row['delta_log10_z']):>11}"
-        f"{estimate:>10}{row['seconds']:>9.2f}{memory / 2**20:>7.0f}"
+        f"{estimate(row):>10}{row['seconds']:>9.2f}{memory / 2**20:>7.0f}"
     )
 
 

@@ -40,7 +40,8 @@ def families_table(results: Results) -> str:
             lines.append(_summary_line(results, summary, best, first=not place))
             further.append(_further_line(results, summary, best, first=not place))
     words = (
-        "Exact: how many answers nothing lossy was done for. HD_avg and HD_max: means over the models of a family of "
+        "Exact: how many answers nothing lossy was done for; one that says so and is further from the reference than "
+        "rounding brings it is not among them, but refuted. HD_avg and HD_max: means over the models of a family of "
         "the mean and the largest Hellinger distance of a marginal to the true one, which goes from 0 (the same) to 1 "
         "(nothing in common); worst: the largest of all. log<sub>10</sub> Z: its largest error; Z is the sum of the "
         "product of all factors, of a Bayesian network the probability of the evidence. Seconds: mean. "
@@ -76,11 +77,17 @@ def _summary_line(results: Results, summary: Summary, best: dict[str, float | No
     ended = ", ".join(f"{count} {status}" for status, count in summary.ended.items())
     cells = [
         *_beginning(results, summary, first=first),
-        cell(str(summary.exact) if summary.exact else "–", "" if summary.exact else "faint"),
+        _exact(summary),
         *(_figure(summary, key, show, best[key]) for key, show in _SHOWN.items()),
         cell(escape(ended), "left alarm"),
     ]
     return line(cells, "first" if first else "")
+
+
+def _exact(summary: Summary) -> str:
+    if summary.refuted:
+        return cell(f"{summary.exact}, {summary.refuted} refuted", "alarm")
+    return cell(str(summary.exact) if summary.exact else "–", "" if summary.exact else "faint")
 
 
 def _further_line(results: Results, summary: Summary, best: dict[str, float | None], *, first: bool) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from ibia.bench.report import counted
 from ibia.limits import size_in_words, usable_cores
 
-__all__ = ["describe_machine", "machine_lines"]
+__all__ = ["describe_machine", "machine_lines", "machine_sentences"]
 
 Row = dict[str, Any]
 
@@ -41,6 +41,17 @@ def machine_lines(rows: Iterable[Row]) -> list[str]:
     """Return a line for each machine that rows were measured on, with how many, most first; older rows do not say."""
     counts = Counter(_in_words(row["machine"]) for row in rows if row.get("machine"))
     return [f"Measured on {words}: {counted(count, 'run')}" for words, count in counts.most_common()]
+
+
+def machine_sentences(rows: Iterable[Row]) -> list[str]:
+    """Return sentences about what rows were measured on, and if any do not say, about the machine that this runs on."""
+    rows = list(rows)
+    silent = sum(1 for row in rows if not row.get("machine"))
+    sentences = [f"{words}." for words in machine_lines(rows)]
+    if silent:
+        here = _in_words(describe_machine())
+        sentences.append(f"Not said where measured: {counted(silent, 'run')}; this is written on {here}.")
+    return sentences
 
 
 def _in_words(machine: Row) -> str:

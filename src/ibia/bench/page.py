@@ -15,7 +15,9 @@ from ibia.bench.apart import Row
 from ibia.bench.beside import beside_the_paper
 from ibia.bench.calibration import Estimate, calibrate, estimates_of
 from ibia.bench.charts import STYLE, Figure, svg, symbol_svg
+from ibia.bench.claims import refutation
 from ibia.bench.families import families_table
+from ibia.bench.machine import machine_sentences
 from ibia.bench.parts import cell, line, named, shown_error, shown_memory, shown_seconds, table
 from ibia.bench.plots import all_figures
 from ibia.bench.report import counted
@@ -69,13 +71,14 @@ def make_page(results: Results, *, title: str = "ibia bench", worst: int = 8) ->
     worst
         How many of the worst answers of each method are shown with their steps.
     """
-    beside = beside_the_paper(results)
+    beside, refuted = beside_the_paper(results), _refuted(results)
     sections = [
         ("methods", "Methods", _methods(results)),
         ("tables", "Families", families_table(results)),
         *((figure.name, figure.title, _figure(figure)) for figure in all_figures(results)),
         *([("paper", "Beside the paper", beside)] if beside else []),
         ("calibration", "Calibration of the gauge", _calibration(results)),
+        *([("refuted", "Said to be exact, and not so", refuted)] if refuted else []),
         ("unanswered", "Without an answer", _unanswered(results)),
         ("worst", "Worst answers first", _worst(results, worst)),
     ]
@@ -113,7 +116,8 @@ def _overview(results: Results) -> str:
     first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
     when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
-    return f'<p class="faint">{extent(results)}: {without}.{when}{older}</p>'
+    machine = " ".join(machine_sentences(run.row for run in results.runs if run.row is not None))
+    return f'<p class="faint">{extent(results)}: {without}.{when}{older} {escape(machine)}</p>'
 
 
 def _methods(results: Results) -> str:
@@ -199,6 +203,23 @@ def _judged_table(heading: str, groups: Mapping[str, Sequence[Estimate]]) -> str
     return table([heading, "answers", "within the limit", "rank correlation", "true / typical"], lines)
 
 
+def _refuted(results: Results) -> str:
+    """Return the answers that say they are exact and are not; nothing if there are none."""
+    lines = []
+    for run in sorted((run for run in results.runs if run.answer is not None), key=lambda run: _place(results, run)):
+        words = refutation(run.answer or {})
+        if words is not None:
+            names = (named(results, run.method), escape(run.instance.family), escape(run.instance.name))
+            lines.append(line([*(cell(name, "left") for name in names), cell(escape(words), "left alarm")]))
+    if not lines:
+        return ""
+    words = (
+        "Answers that say they are exact and are further from the reference than rounding brings them: a fault of the "
+        "solver, or of the reference. They count as answers, and not as exact."
+    )
+    return f"<p>{words}</p>" + table(["method", "family", "model", "how far it is off"], lines, left=(0, 1, 2, 3))
+
+
 def _unanswered(results: Results) -> str:
     runs = [run for run in results.runs if run.answer is None]
     if not runs:
@@ -269,7 +290,7 @@ def _worst(results: Results, count: int) -> str:
 
 def _run_details(run: Run) -> str:
     row = run.answer or {}
-    stated = ""
+    stated = '; <span class="alarm">said to be exact</span>' if refutation(row) else ""
     if row.get("error_upper"):
         stated = f"; stated {shown_error(row['error_estimate'])}, at most {shown_error(row['error_upper'])}"
     if any(not estimate.within for _, estimate in estimates_of([row])):

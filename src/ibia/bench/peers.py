@@ -12,9 +12,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from ibia.bench.report import counted
+from ibia.bench.claims import claimed_wrongly
+from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
 from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
+from ibia.errors import InputError
 
 __all__ = ["peer_lines"]
 
@@ -30,26 +32,36 @@ def peer_lines(results: Results) -> list[str]:
     """
     unknown = {run.instance for run in results.runs if run.answer is not None and run.error is None}
     runs = [run for run in results.runs if run.instance not in unknown]
+    if not any(run.error is not None for run in runs):
+        answered, others = counted(len(unknown), "model"), counted(len(results.instances) - len(unknown), "model")
+        raise InputError(
+            f"Nothing can be compared: {answered} answered without known marginals, {others} without an answer; "
+            "expected answers on models whose true marginals are known."
+        )
     methods = [method for method in results.methods if any(run.method == method and run.row for run in runs)]
     families = sorted({run.instance.family for run in runs}, key=natural_order)
     elsewhere = [
         (name, peer["families"]) for name, peer in _elsewhere()["solvers"].items() if {*families} & {*peer["families"]}
     ]
     lines = [
-        _line(["family", "models", *methods, *(name for name, _ in elsewhere)]),
+        markdown_line(["family", "models", *methods, *(name for name, _ in elsewhere)]),
         f"|{'---|' * (2 + len(methods) + len(elsewhere))}",
     ]
     for family in families:
         members = [run for run in runs if run.instance.family == family]
         cells = [family, str(len({run.instance for run in members}))]
         cells += [_cell([run for run in members if run.method == method]) for method in methods]
-        lines.append(_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
+        lines.append(markdown_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
     lines += [
         "",
         "Mean HD_avg / HD_max, or how many of the models are answered exactly. Seconds, mean and largest:",
         "",
     ]
     lines += [f"- {_method_line(method, [run for run in runs if run.method == method])}" for method in methods]
+    for method in methods:
+        wrong = claimed_wrongly(run.answer for run in runs if run.method == method and run.answer is not None)
+        if wrong:
+            lines.append(f"- {method} says it is exact, and is not by the reference: {wrong}")
     if elsewhere:
         lines += [f"- {name}: {_elsewhere()['solvers'][name]['how']}" for name, _ in elsewhere]
     return lines
@@ -116,7 +128,3 @@ def _limits(limits: dict[str, Any]) -> str:
     time = "no time limit" if limits["seconds"] is None else f"{limits['seconds']:g} s"
     memory = "no memory limit" if limits["memory"] is None else f"{limits['memory'] / 1e9:g} GB"
     return f"{time}, {memory}, {counted(limits['threads'], 'thread')}"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

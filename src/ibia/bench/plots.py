@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from ibia.bench.apart import OUT_OF_TIME
 from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
+from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
 from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, middle, pareto_front
 
@@ -79,7 +80,7 @@ def _run_point(run: Run) -> Point:
     name = f"{run.instance.name}, {run.method}"
     if run.answer is None:
         return Point(_seconds_until_end(run), None, f"{name}: {run.status}. {run.row.get('error', '')}")
-    exact = ", exact" if run.answer.get("exact") else ""
+    exact = ", exact" if is_exact(run.answer) else ", said to be exact" if run.answer.get("exact") else ""
     words = f"{name}: {_HD_MAX} {short(run.error)}{exact} in {run.answer['seconds']:.3g} s"
     return Point(run.answer["seconds"], run.error, words)
 
@@ -227,7 +228,8 @@ def gauge_against_truth(results: Results) -> Figure | None:
         "is an answer that is worse than the upper limit it states (the dashed line is the usual limit). Right: the "
         "share of answers whose true error is at most so many times the upper limit: "
         f"{100 * STATED_SHARE:.0f} % should be at or below 1. Left out are exact answers, answers whose "
-        "references have too few digits to tell the error, and those of loopy propagation.",
+        "references have too few digits to tell the error, and those of loopy propagation. What wrongly says it is "
+        "exact states an error of 0.",
         (_gauge_scatter(judged, estimates), _gauge_shares(results, judged)),
         tuple((results.methods[style], style) for style in judged),
         (("beyond its limit", "crosses"), ("typical = true", "line"), ("upper limit", "dashed")),
@@ -244,11 +246,13 @@ Judged = dict[int, list[tuple[Run, Estimate]]]
 def _gauge_scatter(judged: Judged, estimates: Sequence[Estimate]) -> Chart:
     x = log_axis("stated typical error", (estimate.typical for estimate in estimates), ROUNDING, 1.0)
     y = log_axis("true error (HD_max)", (estimate.true for estimate in estimates), ROUNDING, 1.0)
-    factor = statistics.median(estimate.upper / estimate.typical for estimate in estimates)
-    series = [
-        Series("line", None, _diagonal(x, y, 1.0), "typical = true"),
-        Series("dashed", None, _diagonal(x, y, factor), f"upper limit, usually {factor:.2g} times the typical error"),
-    ]
+    series = [Series("line", None, _diagonal(x, y, 1.0), "typical = true")]
+    # An answer that wrongly says it is exact states an error of 0.
+    factors = [estimate.upper / estimate.typical for estimate in estimates if estimate.typical > 0.0]
+    if factors:
+        factor = statistics.median(factors)
+        words = f"upper limit, usually {factor:.2g} times the typical error"
+        series.append(Series("dashed", None, _diagonal(x, y, factor), words))
     for style, entries in judged.items():
         kinds: tuple[tuple[bool, Kind], ...] = ((True, "dots"), (False, "crosses"))
         for within, kind in kinds:
@@ -273,7 +277,7 @@ def _diagonal(x: Axis, y: Axis, factor: float) -> tuple[Point, Point]:
 
 
 def _gauge_shares(results: Results, judged: Judged) -> Chart:
-    ratios = {style: sorted(entry.true / entry.upper for _, entry in entries) for style, entries in judged.items()}
+    ratios = {style: sorted(_ratio(entry) for _, entry in entries) for style, entries in judged.items()}
     every = [ratio for values in ratios.values() for ratio in values]
     x = log_axis("true error / stated upper limit", [*every, 1.0, 10.0], 1e-5, 100.0)
     y = linear_axis("share of answers", 0.0, 1.0, (0.0, 0.25, 0.5, 0.75, STATED_SHARE, 1.0), percent=True)
@@ -282,11 +286,18 @@ def _gauge_shares(results: Results, judged: Judged) -> Chart:
         Series("dashed", None, (Point(x.low, STATED_SHARE), Point(x.high, STATED_SHARE)), "what the gauge promises"),
     ]
     for style, values in ratios.items():
-        points = [Point(x.low, 0.0), *(Point(ratio, place / len(values)) for place, ratio in enumerate(values, 1))]
+        # What is beyond every multiple has no place; the curve ends below 1 then.
+        finite = [ratio for ratio in values if math.isfinite(ratio)]
+        points = [Point(x.low, 0.0), *(Point(ratio, place / len(values)) for place, ratio in enumerate(finite, 1))]
         within = sum(1 for ratio in values if ratio <= 1.0)
         words = f"{results.methods[style]}: {within} of {len(values)} within the limit"
-        series.append(Series("steps", style, (*points, Point(x.high, 1.0)), words))
+        series.append(Series("steps", style, (*points, Point(x.high, len(finite) / len(values))), words))
     return Chart("Share within a multiple of the limit", x, y, tuple(series))
+
+
+def _ratio(estimate: Estimate) -> float:
+    """Return how many times the stated limit the true error is; infinite if an error of 0 was stated."""
+    return estimate.true / estimate.upper if estimate.upper > 0.0 else math.inf
 
 
 def _time_axis(runs: Iterable[Run]) -> Axis:

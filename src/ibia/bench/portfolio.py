@@ -14,6 +14,7 @@ from typing import Any
 
 from ibia.bench.accuracy import Choices, accuracy_job
 from ibia.bench.apart import Row, run_jobs
+from ibia.bench.claims import is_exact
 from ibia.bench.options import add_json, add_limits, add_selection, limits, positive, reduction, selected
 from ibia.bench.report import HEADER, append_row, geometric_mean, instance_line, mean, read_rows, row_key, write_json
 
@@ -91,15 +92,15 @@ def _setting(row: Row) -> str:
 def summary_lines(rows: Sequence[Row]) -> list[str]:
     """Return a line for each setting beside the automatic choice on the same instances."""
     answers: dict[str, dict[tuple[str, str], float]] = {}
-    exact = {(row["family"], row["name"]) for row in rows if row.get("exact")}
-    exact -= {(row["family"], row["name"]) for row in rows if "error" not in row and not row["exact"]}
+    exact = {(row["family"], row["name"]) for row in rows if is_exact(row)}
+    exact -= {(row["family"], row["name"]) for row in rows if "error" not in row and not is_exact(row)}
     for row in rows:
         instance = (row["family"], row["name"])
         if "error" not in row and instance not in exact:
             answers.setdefault(_setting(row), {})[instance] = row["hd_max"]
     automatic = answers.pop("automatic", {})
     # In slices answers are exact, which is no merit of an order: the best is that of the other settings then.
-    sliced = {(row["family"], row["name"]) for row in rows if row.get("exact") and _setting(row) == "automatic"}
+    sliced = {(row["family"], row["name"]) for row in rows if is_exact(row) and _setting(row) == "automatic"}
     chosen = {instance: error for instance, error in automatic.items() if instance not in sliced}
     best = {
         instance: min([found[instance] for found in (chosen, *answers.values()) if instance in found] or [error])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ibia.bench.apart import Row
+from ibia.bench.claims import is_exact, refutation
 from ibia.errors import InputError
 
 __all__ = [
@@ -21,11 +22,13 @@ __all__ = [
     "append_row",
     "average_by_family",
     "counted",
+    "estimate",
     "family_lines",
     "geometric_mean",
     "instance_line",
     "label",
     "markdown",
+    "markdown_line",
     "mean",
     "read_rows",
     "row_key",
@@ -37,6 +40,9 @@ HEADER = (
     f"{'family':<12}{'name':<28}{'HD_avg':>9}{'HD_max':>9}{'|error|':>9}{'Δ log10 Z':>11}{'estimate':>10}"
     f"{'loss':>9}{'steps':>6}{'bits':>6}{'seconds':>9}{'MiB':>7}  order"
 )
+
+# A bar within a cell of a Markdown table.
+_BAR = "\\|"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class FamilyAverage:
     seconds
         Sum.
     exact
-        Instances without a lossy operation.
+        Instances without a lossy operation, as far as the reference bears that out.
     """
 
     family: str
@@ -71,10 +77,17 @@ def instance_line(row: Row) -> str:
         return f"{label(row)} failed: {row['error']}"
     return (
         f"{label(row)}{short(row['hd_avg']):>9}{short(row['hd_max']):>9}{short(row['largest_absolute_error']):>9}"
-        f"{short(row['delta_log10_z']):>11}{'exact' if row['exact'] else short(row['error_estimate']):>10}"
+        f"{short(row['delta_log10_z']):>11}{estimate(row):>10}"
         f"{short(row['loss_nats']):>9}{row['steps']:>6}{row['max_clique_bits']:>6.1f}{row['seconds']:>9.2f}"
         f"{row['peak_memory_bytes'] / 2**20:>7.0f}  {' '.join(row['orders'])}"
     )
+
+
+def estimate(row: Row) -> str:
+    """Return what an answer says about its error, in a few characters; “refuted” if it wrongly says it is exact."""
+    if refutation(row):
+        return "refuted"
+    return "exact" if row.get("exact") else short(row.get("error_estimate"))
 
 
 def label(row: Row) -> str:
@@ -128,7 +141,7 @@ def average_by_family(rows: Iterable[Row]) -> list[FamilyAverage]:
                 family,
                 count,
                 len(members) - count,
-                sum(1 for row in answered if row["exact"]),
+                sum(1 for row in answered if is_exact(row)),
                 mean(row["hd_avg"] for row in answered),
                 mean(row["hd_max"] for row in answered),
                 max(differences, default=math.nan),
@@ -192,6 +205,11 @@ def write_json(path: Path | None, data: Any) -> None:
         write_text(path, json.dumps(data, indent=1) + "\n")
 
 
+def markdown_line(cells: Iterable[object]) -> str:
+    """Return a line of a Markdown table; a bar within a cell, as in a name, does not end it."""
+    return f"| {' | '.join(str(cell).replace('|', _BAR) for cell in cells)} |"
+
+
 def markdown(runs: Sequence[tuple[str, Sequence[Row]]]) -> str:
     """Return family averages of several runs side by side as a Markdown table.
 
@@ -203,15 +221,13 @@ def markdown(runs: Sequence[tuple[str, Sequence[Row]]]) -> str:
     for _, rows in runs:
         kept = [row for row in rows if (row["family"], row["name"]) in common]
         columns.append({average.family: average for average in average_by_family(kept)})
-    titles = [f"{name}: HD_avg / HD_max | {name}: max \\|Δ log10 Z\\| | {name}: seconds" for name, _ in runs]
-    lines = [f"| family | instances | {' | '.join(titles)} |", f"|---|---{'|---' * (3 * len(runs))}|"]
+    titles = [f"{name}: {what}" for name, _ in runs for what in ("HD_avg / HD_max", "max |Δ log10 Z|", "seconds")]
+    lines = [markdown_line(["family", "instances", *titles]), f"|---|---{'|---' * len(titles)}|"]
     for family in sorted({family for family, _ in common}):
-        cells = [
-            f"{column[family].hd_avg:.1e} / {column[family].hd_max:.1e} | {column[family].delta_log10_z:.1e} "
-            f"| {column[family].seconds:.1f}"
-            for column in columns
-        ]
-        lines.append(f"| {family} | {columns[0][family].instances} | {' | '.join(cells)} |")
+        cells = [family, str(columns[0][family].instances)]
+        for found in (column[family] for column in columns):
+            cells += [f"{found.hd_avg:.1e} / {found.hd_max:.1e}", f"{found.delta_log10_z:.1e}", f"{found.seconds:.1f}"]
+        lines.append(markdown_line(cells))
     left_out = sum(len(rows) for _, rows in runs) - len(common) * len(runs)
     if left_out:
         lines += ["", f"{left_out} rows are left out: not every run has an answer for their instance."]

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ibia.bench.apart import Row
+from ibia.bench.claims import is_exact, refutation
 from ibia.bench.report import mean
 from ibia.bench.run import ANSWERED
 
@@ -212,6 +213,8 @@ class Summary:
     ----------
     models
         All, answered or not.
+    exact, refuted
+        How many are exact; how many say so and are not, by the reference.
     ended
         How many ended how, those that were answered left out.
     hd_avg, hd_max
@@ -237,6 +240,7 @@ class Summary:
     models: int
     answered: int
     exact: int
+    refuted: int
     compared: int
     ended: dict[str, int]
     hd_avg: float | None
@@ -273,7 +277,8 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
         method=method,
         models=len(runs),
         answered=len(answers),
-        exact=sum(1 for row in answers if row.get("exact")),
+        exact=sum(1 for row in answers if is_exact(row)),
+        refuted=sum(1 for row in answers if refutation(row)),
         compared=len(compared),
         ended=dict(Counter(run.status for run in runs if run.answer is None)),
         hd_avg=_mean([row["hd_avg"] for row in compared]),

@@ -16,10 +16,12 @@ from importlib import resources
 from typing import Any
 
 from ibia.bench.apart import Limits
-from ibia.bench.report import mean
+from ibia.bench.claims import claimed_wrongly
+from ibia.bench.report import markdown_line, mean
 from ibia.bench.run import ANSWERED, UNUSABLE
 from ibia.bench.sets import FileItem, Item
 from ibia.bench.store import Row
+from ibia.errors import InputError
 
 __all__ = ["MEMORY", "TABLES", "Column", "Table", "published"]
 
@@ -73,6 +75,8 @@ class Table:
         Makes the lines of the table: of the models, the columns, and the answers of each column by model.
     names
         The models, where the table names them.
+    compares
+        Whether it is about errors, so that answers need a reference.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Table:
     columns: tuple[Column, ...]
     lines: Callable[[Sequence[Item], Sequence[Column], Mapping[Column, Rows]], list[str]]
     names: tuple[str, ...] = ()
+    compares: bool = True
 
     def chosen(self, minutes: float = math.inf, more: Sequence[str] = ()) -> list[Column]:
         """Return the columns up to a limit of time, those of further solvers included.
@@ -88,10 +93,19 @@ class Table:
         ----------
         more
             Labels of further solvers: they get the limits that the others have.
+
+        Raises
+        ------
+        InputError
+            None of them keeps to that limit.
         """
         limits = dict.fromkeys(column.minutes for column in self.columns)
         columns = [*self.columns, *(Column(solver, limit) for limit in limits for solver in more)]
-        return [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
+        found = [column for column in dict.fromkeys(columns) if column.minutes <= minutes]
+        if not found:
+            known = " and ".join(f"{limit:g}" for limit in sorted(limits))
+            raise InputError(f"{self.name} has no column of at most {minutes:g} min: its columns are of {known} min.")
+        return found
 
     def markdown(
         self,
@@ -127,7 +141,10 @@ class Table:
         lines = [f"## {self.name}: {about['title']}", ""]
         lines += self.lines(members, columns, answers)
         lines += _left_out(self.names, every, members)
-        lines += ["", *_missing(members, columns, answers), *_outdated(columns, answers, versions or {})]
+        lines += ["", *_not_shown(self.columns, columns), *_missing(members, columns, answers)]
+        if self.compares:
+            lines += _not_compared(members, columns, answers)
+        lines += [*_claimed_wrongly(members, columns, answers), *_outdated(columns, answers, versions or {})]
         for (family, name), error in unusable.items():
             lines += [f"Left out, since it cannot be used: {family}/{name} ({error})", ""]
         lines.append(f"Published: {published()['source']} ({about['label']})")
@@ -171,6 +188,34 @@ def _missing(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[
     return lines
 
 
+def _not_shown(every: Sequence[Column], columns: Sequence[Column]) -> list[str]:
+    """Return a line about the columns that the table has and that are left out, if there are any."""
+    absent = [f"{column.solver} within {column.minutes:g} minutes" for column in every if column not in columns]
+    return [f"Columns left out: {', '.join(absent)}", ""] if absent else []
+
+
+def _not_compared(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return a line for each column with models that it has an answer for and whose error is not known."""
+    lines = []
+    for column in columns:
+        names = [row["name"] for row in _answered(items, answers[column]) if not _is_compared(row)]
+        if names:
+            where = f"{column.solver} within {column.minutes:g} minutes"
+            lines += [f"Answered but not compared, for want of a reference, by {where}: {', '.join(names)}", ""]
+    return lines
+
+
+def _claimed_wrongly(items: Sequence[Item], columns: Sequence[Column], answers: Mapping[Column, Rows]) -> list[str]:
+    """Return a line for each column with answers that are said to be exact and are not."""
+    lines = []
+    for column in columns:
+        wrong = claimed_wrongly(_answered(items, answers[column]))
+        if wrong:
+            where = f"{column.solver} within {column.minutes:g} minutes"
+            lines += [f"Said to be exact, and not so by the reference, by {where}: {wrong}", ""]
+    return lines
+
+
 def _outdated(
     columns: Sequence[Column], answers: Mapping[Column, Rows], versions: Mapping[str, str | None]
 ) -> list[str]:
@@ -191,6 +236,15 @@ def _outdated(
 def _answered(items: Sequence[Item], found: Rows) -> list[Row]:
     rows = [found[_place(item)] for item in items if _place(item) in found]
     return [row for row in rows if _outcome(row) == ANSWERED]
+
+
+def _is_compared(row: Row) -> bool:
+    return row.get("hd_max") is not None
+
+
+def _compared(items: Sequence[Item], found: Rows) -> list[Row]:
+    """Return the answers whose error is known: there may be none for a model, or none that can be used."""
+    return [row for row in _answered(items, found) if _is_compared(row)]
 
 
 def _place(item: Item) -> tuple[str, str]:
@@ -225,12 +279,8 @@ def _counted(text: str, count: int, total: int) -> str:
     return text if count == total else f"{text} ({count} of {total})"
 
 
-def _line(cells: Iterable[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
-
-
 def _header(cells: Sequence[str]) -> list[str]:
-    return [_line(cells), f"|{'---|' * len(cells)}"]
+    return [markdown_line(cells), f"|{'---|' * len(cells)}"]
 
 
 def _error_lines(
@@ -250,11 +300,11 @@ def _error_lines(
             cells = [family, f"{len(members)} / {known['instances']}"]
             cells += [f"{_number(known['hd_avg'][place])} / {_number(known['hd_max'][place])}" for place in places]
             for column in ours:
-                rows = _answered(members, answers[column])
+                rows = _compared(members, answers[column])
                 means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
                 cells.append(_counted(" / ".join(means), len(rows), len(members)))
-            lines.append(_line(cells))
-        lines.append(_line(_solved_cells(theirs, places, families, [answers[column] for column in ours])))
+            lines.append(markdown_line(cells))
+        lines.append(markdown_line(_solved_cells(theirs, places, families, [answers[column] for column in ours])))
     return lines
 
 
@@ -288,11 +338,11 @@ def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
         cells = [family, f"{len(members)} / {known['instances']}"]
         cells += [f"{_number(known['delta_log10_z'][key])} / {_number(known['hd_max'][key])}" for key in ("NTP", "TP")]
         for column in columns:
-            rows = _answered(members, answers[column])
+            rows = _compared(members, answers[column])
             differences = [abs(row["delta_log10_z"]) for row in rows if row["delta_log10_z"] is not None]
             errors = [_number(max(differences, default=None)), _number(mean(row["hd_max"] for row in rows))]
             cells.append(_counted(" / ".join(errors), len(rows), len(members)))
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["Largest |Δ log10 Z| / average HD_max:", "", *lines]
 
 
@@ -313,7 +363,7 @@ def _share_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             run = sum(1 for item in members if _place(item) in found)
             solved = sum(1 for row in _answered(members, found) if row["seconds"] <= minutes * _MINUTE * 1.05)
             cells.append(_counted(f"{100 * solved / run:.0f}" if run else "–", run, len(members)))
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["Per cent of the models without known marginals that were answered:", "", *lines]
 
 
@@ -333,7 +383,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
             else:
                 # A folder may have the model without its true marginals.
                 cells.append(f"{_number(row.get('hd_max'))} ({row['seconds']:.1f} s)")
-        lines.append(_line(cells))
+        lines.append(markdown_line(cells))
     return ["HD_max (seconds):", "", *lines]
 
 
@@ -391,6 +441,7 @@ TABLES: dict[str, Table] = {
             _is_large,
             (Column("ibia", 2), Column("paper:bound=20", 60), Column("ibia:bound=20", 60)),
             _share_lines,
+            compares=False,
         ),
         Table(
             "ijgpss",
