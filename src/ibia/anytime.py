@@ -31,9 +31,10 @@ _USUAL_PART = 0.5
 _UNUSUAL = 3.0
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
-# Where nothing takes as little, one that takes so many times as long as the quickest will do, up to this part of the
-# time: the quickest is reduced by so much that it tells little.
-_SOMEWHAT, _SOME_PART = 1.5, 0.5
+# Where nothing takes as little, one that takes twice as long as another must be worth so many bits more: the quickest
+# may be reduced by so much, for little, that it tells nothing. Where there is no time for more, that is up to so many
+# times as long as the quickest.
+_DOUBLING, _LITTLE_MORE = 2.0, 1.25
 # Without a time limit, a first answer that takes more than this part of the usual time is the only one.
 _ONLY_PART = 0.25
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
@@ -335,11 +336,18 @@ class Search:
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
         soonest = min(prediction.seconds for prediction in quick)
         left = self._left()
-        most = max(self._first_seconds(), soonest, min(_SOMEWHAT * soonest, _SOME_PART * left))
+        most = self._first_seconds()
         if self._goal.time_limit is None and soonest > _ONLY_PART * left:
             # There will be no time for another one.
-            most = max(most, left / _MARGIN)
-        return [prediction for prediction in quick if prediction.seconds <= most][-1]
+            most = left / _MARGIN
+        soon = [prediction for prediction in quick if prediction.seconds <= most]
+        if soon:
+            return soon[-1]
+        most = max(_LITTLE_MORE * soonest, left / _UNCERTAIN)
+        return max(
+            (prediction for prediction in quick if prediction.seconds <= most),
+            key=lambda way: worth(way.bound, way.reduce) - _DOUBLING * math.log2(way.seconds / soonest),
+        )
 
     def _exact(self, most: float, in_slices: float) -> Prediction | None:
         """Return the cheapest way to an exact answer, if there is one that takes not too long.
