@@ -117,6 +117,10 @@ def test_what_has_no_answer_is_run_again_on_request(data):
     solvers = [parse_solver(f"ibia:bound={bound}") for bound in range(5, 5 + len(statuses))]
     todo = plan_runs([item], solvers, Limits(10.0), []).todo
     known = [{**run.label, "status": status} for run, status in zip(todo, statuses, strict=True)]
+    # It has answered, but what was to be compared with it could not be had.
+    lacking = {**known[0], "reference": "none", "reference_error": "The exact answer could not be computed: stopped"}
+    assert plan_runs([item], solvers[:1], Limits(10.0), [lacking]).todo == ()
+    assert plan_runs([item], solvers[:1], Limits(10.0), [lacking], retry=True).todo == todo[:1]
     assert plan_runs([item], solvers, Limits(10.0), known).todo == ()
     again = plan_runs([item], solvers, Limits(10.0), known, retry=True)
     assert again.todo == todo[1:6]
@@ -356,7 +360,8 @@ def _wait_for(condition, seconds=90.0):
 
 def test_lines_for_a_file_go_there_while_a_bar_is_on_the_terminal(tmp_path):
     code = "from ibia.bench.commands import _progress\n"
-    code += "with _progress(2, 1) as (show, say):\n    say('a line')\n    show({'wall_seconds': 1.0})\n"
+    code += "with _progress(2, 1) as (show, say, prepare):\n    prepare(1, 3)\n    say('a line')\n"
+    code += "    show({'wall_seconds': 1.0})\n"
     ours, theirs = pty.openpty()
     out = tmp_path / "printed"
     try:
@@ -368,6 +373,7 @@ def test_lines_for_a_file_go_there_while_a_bar_is_on_the_terminal(tmp_path):
         os.close(theirs)
     assert out.read_text() == "a line\n"
     assert "1/2 runs" in shown
+    assert "1 of 3 exact answers" in shown
     assert "a line" not in shown
 
 

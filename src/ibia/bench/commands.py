@@ -121,7 +121,10 @@ def _run(
         bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Run again what failed, crashed, was unusable, or out of time or memory.")
+        bool,
+        typer.Option(
+            "--retry", help="Run again what failed, crashed, was unusable, out of time or memory, or not compared."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
 ) -> None:
@@ -311,7 +314,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         )
     counted = {"ended": 0}
     named: set[str] = set()
-    with _progress(len(plan.todo), jobs) as (show, say):
+    with _progress(len(plan.todo), jobs) as (show, say, prepare):
 
         def report(row: Row) -> None:
             counted["ended"] += 1
@@ -327,7 +330,7 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         if not quiet:
             say(RUN_HEADER)
         try:
-            return run_plan(plan, store, at_once=jobs, report=report, announce=say)
+            return run_plan(plan, store, at_once=jobs, report=report, announce=say, prepared=prepare)
         except (KeyboardInterrupt, Ended):
             left = len(plan.todo) - counted["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
@@ -355,11 +358,16 @@ def run_line(row: Row) -> str:
 
 
 @contextmanager
-def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
-    """Yield a function to call after each run, and one to print a line; on a terminal a bar shows the time left."""
+def _progress(
+    total: int, jobs: int
+) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None], Callable[[int, int], None]]]:
+    """Yield functions to call: after each run, to print a line, and with how many exact answers there are of how many.
+
+    On a terminal a bar shows the time left; before the first run it says how many exact answers there are.
+    """
     left = TimeLeft(total, jobs)
     if not sys.stderr.isatty():
-        yield left.add, lambda line: print(line, flush=True)
+        yield left.add, lambda line: print(line, flush=True), lambda done, wanted: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -381,7 +389,10 @@ def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Ca
             else:
                 print(line, flush=True)
 
-        yield show, say
+        def prepare(done: int, wanted: int) -> None:
+            shown.update(task, description=f"{done} of {wanted} exact answers" if done < wanted else "", refresh=True)
+
+        yield show, say, prepare
 
 
 class TimeLeft:
