@@ -19,6 +19,7 @@ import pytest
 from bench_programs import answering, daemon, script
 from bench_rows import row as bench_row
 from ibia import cli, examples
+from ibia.bench import commands
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line
 from ibia.bench.run import known_rows, plan_runs, run_plan, solve
@@ -348,7 +349,35 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
         assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
         assert "Interrupted with 1 of 2 runs left" in printed
         assert "Traceback" not in printed
+        assert "before there was an answer" not in printed
     assert [row["status"] for row in read_results([out])] == ["nonsense"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_somebody_ends_is_no_row_and_is_repeated(data, bench, tmp_path, number):
+    # The process that the program is run for, twice removed: that of the bench which starts it is between them.
+    text = f"""import os, time
+parent = int(open(f"/proc/{{os.getppid()}}/stat").read().rpartition(")")[2].split()[1])
+os.kill(parent, {number.value})
+time.sleep(1000)"""
+    program = script(tmp_path, "fatal", text)
+    arguments = ["--set", "uai2014", "--solver", f"uai:{program}", "--solver", "loopy"]
+    code, printed, _ = bench(*arguments)
+    assert code == 0
+    assert f"interrupted: ended by the signal {number.name}" in printed
+    assert "Ended by somebody: 1 run; the same command repeats them." in printed
+    assert [row["solver"] for row in read_results([tmp_path / "out.jsonl"])] == ["loopy"]
+    answering(tmp_path, "fatal", examples.student(), {3: 1})
+    assert bench(*arguments)[0] == 0
+    assert [row["status"] for row in read_results([tmp_path / "out.jsonl"])] == ["answered"] * 2
+
+
+def test_runs_threads_and_cores_are_counted(bench, monkeypatch):
+    monkeypatch.setattr(commands, "usable_cores", lambda: 1)
+    monkeypatch.setattr(commands, "available_memory", lambda: 2.0**30)
+    _, _, complaints = bench("--set", "uai2014", "--solver", "loopy", "-j", "2", "--memory-limit", "2GiB")
+    assert "2 runs of 1 thread on 1 core: the times will not mean much." in complaints
+    assert "2 runs of up to 2 GiB on 1 GiB of free memory." in complaints
 
 
 def _wait_for(condition, seconds=90.0):

@@ -35,6 +35,7 @@ __all__ = [
     "CRASHED",
     "DONE",
     "FAILED",
+    "INTERRUPTED",
     "OUT_OF_MEMORY",
     "OUT_OF_TIME",
     "RESTART_CLOCK",
@@ -54,6 +55,9 @@ Row = dict[str, Any]
 # How a process ended: the `status` of its row, unless the task itself says something else.
 DONE, FAILED, CRASHED = "done", "failed", "crashed"
 OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
+# Somebody has ended it: that says nothing of what it did.
+INTERRUPTED = "interrupted"
+_ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A row with the first key, and the time by `time.monotonic`, starts the clock of the limit anew: what came before
 # (imports, reading) is not what is measured. One with the second ends it: nor is what comes after (comparing).
@@ -210,6 +214,9 @@ def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
     if watch.stopped is not None:
         row["status"], row["error"] = watch.stopped
         return
+    if -code in _ASKED_TO_END:
+        row["status"], row["error"] = INTERRUPTED, f"ended by the signal {signal.Signals(-code).name}"
+        return
     row["status"] = DONE
     if code == 0 and len(row) > 1:
         return
@@ -256,7 +263,7 @@ class _Watch:
                 pass
             now = time.monotonic()
             if self._stop.is_set():
-                self.stopped = (CRASHED, "interrupted")
+                self.stopped = (INTERRUPTED, "interrupted")
             elif now >= self._until:
                 self._check_clock(now)
             elif now >= look_at_memory:

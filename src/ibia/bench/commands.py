@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,9 +16,9 @@ from typing import Annotated
 
 import typer
 
-from ibia.bench.apart import Limits, Row
+from ibia.bench.apart import INTERRUPTED, Limits, Row
 from ibia.bench.machine import machine_lines
-from ibia.bench.report import short, write_json
+from ibia.bench.report import counted, short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
@@ -301,23 +302,25 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         typer.echo(f"{len(plan.done)} of {total} runs are done already.", err=True)
     if not plan.todo:
         return []
+    several = counted(jobs, "run")
     if jobs * plan.limits.threads > usable_cores():
         typer.echo(
-            f"{jobs} runs of {plan.limits.threads} threads share {usable_cores()} cores: the times will not mean much.",
+            f"{several} of {counted(plan.limits.threads, 'thread')} on {counted(usable_cores(), 'core')}: "
+            f"the times will not mean much.",
             err=True,
         )
     memory = plan.limits.memory
     if memory is not None and jobs * memory > available_memory():
         typer.echo(
-            f"{jobs} runs of up to {size_in_words(memory)} share {size_in_words(available_memory())} of free memory.",
+            f"{several} of up to {size_in_words(memory)} on {size_in_words(available_memory())} of free memory.",
             err=True,
         )
-    counted = {"ended": 0}
+    counts = {"ended": 0, "interrupted": 0}
     named: set[str] = set()
     with _progress(len(plan.todo), jobs) as (show, say, prepare):
 
         def report(row: Row) -> None:
-            counted["ended"] += 1
+            counts["interrupted" if row["status"] == INTERRUPTED else "ended"] += 1
             # What is wrong with the data is said once, not for each solver.
             fault = _data_line(row)
             if fault is not None and fault not in named:
@@ -330,11 +333,15 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         if not quiet:
             say(RUN_HEADER)
         try:
-            return run_plan(plan, store, at_once=jobs, report=report, announce=say, prepared=prepare)
-        except (KeyboardInterrupt, Ended):
-            left = len(plan.todo) - counted["ended"]
+            rows = run_plan(plan, store, at_once=jobs, report=report, announce=say, prepared=prepare)
+        except (KeyboardInterrupt, Ended) as ended:
+            left = len(plan.todo) - counts["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
-            raise
+            number = ended.number if isinstance(ended, Ended) else signal.SIGINT
+            raise Ended(number, is_said=True) from None
+        if counts["interrupted"]:
+            say(f"Ended by somebody: {counted(counts['interrupted'], 'run')}; the same command repeats them.")
+        return rows
 
 
 RUN_HEADER = (

@@ -20,6 +20,7 @@ from typing import Any
 from ibia.bench.apart import (
     CRASHED,
     FAILED,
+    INTERRUPTED,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     RESTART_CLOCK,
@@ -214,12 +215,14 @@ def run_plan(
 ) -> list[Row]:
     """Do what is to do, append each row to the store as its run ends, and return the rows.
 
+    A run that somebody has ended is none: it has no row in the store.
+
     Parameters
     ----------
     at_once
         How many run at the same time.
     report
-        Called with each row when it is in the store.
+        Called with each row when it is in the store, and with those of runs that somebody has ended.
     announce
         Called with what is done before the first run, if anything is.
     prepared
@@ -227,6 +230,9 @@ def run_plan(
     """
 
     def keep(row: Row) -> None:
+        if row["status"] == INTERRUPTED:
+            report(row)
+            return
         # The solver may have changed since the plan was made; the row says which version has run.
         row["key"] = _key(row)
         row["machine"] = describe_machine()
@@ -255,7 +261,8 @@ def run_plan(
                 "references": folder,
             }
             jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
-        return run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+        rows = run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+    return [row for row in rows if row["status"] != INTERRUPTED]
 
 
 def _lacking_references(plan: Plan) -> tuple[dict[str, Item], dict[str, str]]:
@@ -304,7 +311,8 @@ def _make_references(
         digest = row["digest"]
         if "mark" not in row:
             faults[digest] = f"The exact answer could not be computed: {row['error']}"
-            note_attempt(digest, {"fault": faults[digest], "conditions": _conditions(limits)})
+            if row["status"] != INTERRUPTED:
+                note_attempt(digest, {"fault": faults[digest], "conditions": _conditions(limits)})
         elif row["mark"] != digest:
             note_attempt(digest, {"mark": row["mark"]})
 
