@@ -211,18 +211,22 @@ def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     Parameters
     ----------
     data
-        The benchmark folder; without, the one the environment variable IBIA_DATA names, if any.
+        The benchmark folder; without, the one the environment variable IBIA_DATA names, if any. Generated sets need
+        neither, so that one which cannot be used is left out, with a line that says so.
     """
     from ibia.bench.generate import SETS
 
-    if data is None and os.environ.get(DATA_VARIABLE):
-        data = Path(os.environ[DATA_VARIABLE])
     found = [
         ItemSet(name, _ABOUT.get(name, f"generated models: {name}"), tuple(_generated(member) for member in members))
         for name, members in SETS.items()
     ]
     if data is not None:
         found += _folder_sets(data)
+    elif os.environ.get(DATA_VARIABLE):
+        try:
+            found += _folder_sets(Path(os.environ[DATA_VARIABLE]))
+        except (InputError, OSError) as error:
+            print(f"{DATA_VARIABLE} is left out: {error}", file=sys.stderr)
     sets: dict[str, ItemSet] = {}
     for entry in found:
         if entry.items:
@@ -315,4 +319,6 @@ def _single(text: str) -> GeneratedItem:
         item.load()
     except InputError as error:
         raise InputError(f"{text}: {error}") from None
+    except MemoryError:
+        raise InputError(f"{text}: There is not enough memory for a model of this size.") from None
     return item
