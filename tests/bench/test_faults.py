@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import ibia
+from bench_programs import script
 from ibia import examples
 from ibia.bench import apart, processes
 from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
@@ -221,6 +222,28 @@ def test_other_limits_are_another_attempt(tmp_path, patched):
     _, item = _folder_of(tmp_path, examples.student())
     assert "limit of 1 s" in run(item, tmp_path, Limits(1.0))["reference_error"]
     assert "limit of 2 s" in run(item, tmp_path, Limits(2.0))["reference_error"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # As it comes out of libraries that know Python, and of others.
+        "def fail(*_):\n    raise RuntimeError('std::bad_alloc')\n",
+        "import os, sys\ndef fail(*_):\n    print(\"  what():  std::bad_alloc\", file=sys.stderr)\n    os.abort()\n",
+    ],
+)
+def test_a_library_that_finds_no_memory_is_out_of_memory(data, patched, lines):
+    patched(f"{lines}import ibia.bench.solvers.own\nibia.bench.solvers.own._figures = fail\n")
+    row = run_apart(_job(data), Limits(60.0))
+    assert row["status"] == "out of memory"
+    assert "bad_alloc" in row["error"]
+
+
+def test_a_program_that_finds_no_memory_is_out_of_memory(data, tmp_path):
+    text = "import os, sys\nsys.stderr.write('  what():  std::bad_alloc')\nsys.stderr.flush()\nos.abort()"
+    row = rows_of(right(data), f"uai:{script(tmp_path, 'greedy', text)}")[-1]
+    assert row["status"] == "out of memory"
+    assert row["error"].endswith("was ended by the signal SIGABRT: what():  std::bad_alloc")
 
 
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):

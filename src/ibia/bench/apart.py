@@ -36,6 +36,7 @@ __all__ = [
     "DONE",
     "FAILED",
     "INTERRUPTED",
+    "NO_MEMORY",
     "OUT_OF_MEMORY",
     "OUT_OF_TIME",
     "RESTART_CLOCK",
@@ -69,6 +70,8 @@ _BESIDE, _GRACE, _OVERTIME = 60.0, 1.0, 0.05
 _PREPARING, _SOLVING, _COMPARING = "preparing", "solving", "comparing"
 # Seconds between two looks at a process: whether it has ended, and how much memory it holds.
 _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
+# What libraries of C++ raise where there is no memory left.
+NO_MEMORY = "bad_alloc"
 # Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
 _SENTENCE, _DEFECT = 1, 70
 
@@ -223,7 +226,7 @@ def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
     # A process ended by the kernel (out of memory, mostly) leaves no word behind.
     row["error"] = said[-1] if said else f"ended with exit status {code}"
     row["status"] = FAILED if code == _SENTENCE else CRASHED
-    if row["error"].startswith("MemoryError"):
+    if row["error"].startswith("MemoryError") or any(NO_MEMORY in line for line in said):
         row["status"] = OUT_OF_MEMORY
 
 

@@ -21,6 +21,7 @@ from ibia.bench.apart import (
     CRASHED,
     FAILED,
     INTERRUPTED,
+    NO_MEMORY,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     RESTART_CLOCK,
@@ -396,7 +397,7 @@ def solve(
         yield {**row, "status": NONSENSE, "error": str(error)}
         return
     except CrashedError as error:
-        yield {**row, "status": CRASHED, "error": str(error)}
+        yield {**row, "status": OUT_OF_MEMORY if NO_MEMORY in str(error) else CRASHED, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}
