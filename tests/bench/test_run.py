@@ -112,6 +112,27 @@ def test_runs_are_known_by_model_solver_version_and_limits(data, tmp_path):
     assert len(plan_runs(items, solvers, Limits(10.0), other, any_version=True).todo) == 2
 
 
+def test_programs_of_one_name_in_two_folders_are_two_solvers(bench, tmp_path):
+    programs = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        programs.append(script(tmp_path / name, "solver", f"import sys; sys.exit('{name}')"))
+    arguments = ["--set", "uai2014", *(word for program in programs for word in ("--solver", f"uai:{program}"))]
+    code, printed, _ = bench(*arguments)
+    assert code == 0
+    out = tmp_path / "out.jsonl"
+    rows = read_results([out])
+    assert [row["error"][-5:].strip(": ") for row in sorted(rows, key=lambda row: row["error"])] == ["one", "other"]
+    assert len({row["solver"] for row in rows}) == 2
+    assert str(tmp_path) not in printed + "".join(row["solver"] for row in rows)
+    # A report of one of them is asked for as it was run.
+    assert [row["error"][-3:] for row in commands._read([out], [f"uai:{programs[0]}"])] == ["one"]
+    # Rows that were written when labels had paths are known all the same.
+    paths = {parse_solver(f"uai:{program}").label: f"uai:program={program}" for program in programs}
+    out.write_text("".join(json.dumps({**row, "solver": paths[row["solver"]]}) + "\n" for row in rows))
+    assert bench(*arguments)[1] == ""
+
+
 def test_what_has_no_answer_is_run_again_on_request(data):
     (item,) = choose(find_sets(data), ["uai2014"])
     statuses = ["answered", "failed", "crashed", "out of time", "out of memory", "unusable", "nonsense", "unsuited"]
@@ -197,7 +218,8 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
     code, printed, _ = bench(*arguments)
     assert code == 0
     assert time.monotonic() - began < 120
-    rows = {row["solver"].rpartition("/")[2]: row for row in read_results([tmp_path / "out.jsonl"])}
+    found = read_results([tmp_path / "out.jsonl"])
+    rows = {row["solver"].removeprefix("uai:program=").partition("~")[0]: row for row in found}
     assert {name: row["status"] for name, row in rows.items()} == {
         "silent": "failed",
         "endless": "out of time",

@@ -49,13 +49,13 @@ def check_exact(answer, model, evidence, accuracy=1e-9):
         ("paper", "paper:bound=20"),
         ("paper:bound=15", "paper:bound=15"),
         ("loopy:damping=0.3,schedule=flooding", "loopy:damping=0.3,schedule=flooding"),
-        ("uai:/some/program", "uai:program=/some/program"),
+        ("uai:solver", "uai:program=solver"),
         ("merlin:algorithm=cte", "merlin:algorithm=cte"),
     ],
 )
 def test_a_label_gives_the_same_solver_again(text, label):
     solver = parse_solver(text)
-    assert solver.label == label
+    assert solver.label == solver.text == label
     assert parse_solver(label) == solver
 
 
@@ -90,8 +90,22 @@ VALUES = {
 )
 def test_every_option_is_in_the_label(name, option):
     solver = parse_solver(f"{name}:{option}={VALUES[option]}")
-    assert parse_solver(solver.label) == solver
-    assert getattr(parse_solver(solver.label), option) == getattr(solver, option) is not None
+    assert option == "program" or solver.label == solver.text
+    assert parse_solver(solver.text) == solver
+    assert getattr(parse_solver(solver.text), option) == getattr(solver, option) is not None
+
+
+@pytest.mark.parametrize("name", ["uai", "merlin", "libdai"])
+def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeypatch):
+    one, other = parse_solver(f"{name}:program=/some/where/solver"), parse_solver(f"{name}:program=/else/where/solver")
+    assert one.label.startswith(f"{name}:program=solver~")
+    assert "where" not in one.label
+    assert one.label != other.label
+    assert one.text == f"{name}:program=/some/where/solver"
+    # However it is written.
+    assert parse_solver(f"{name}:program=/some//where/./solver").label == one.label
+    monkeypatch.chdir(tmp_path)
+    assert parse_solver(f"{name}:program=./solver").label == parse_solver(f"{name}:program={tmp_path}/solver").label
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ def _run(
     if threads < 1 or (jobs is not None and jobs < 1):
         raise InputError("expected at least one job and one thread")
     limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
-    chosen = list({solver.label: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
+    chosen = list({solver.text: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
@@ -175,11 +175,11 @@ def _table(
     # Those that are left out are named below the table.
     every = choose(sets, ["all"])
     items = [item for item in choose(sets, ["all"], only or []) if table.takes(item)]
-    more = [parse_solver(text).label for text in solvers or []]
-    columns = table.chosen(math.inf if minutes is None else minutes, more)
+    more = {solver.label: solver for solver in map(parse_solver, solvers or [])}
+    columns = table.chosen(math.inf if minutes is None else minutes, list(more))
     within: dict[Limits, list[Solver]] = {}
     for column in columns:
-        within.setdefault(column.limits, []).append(parse_solver(column.solver))
+        within.setdefault(column.limits, []).append(more.get(column.solver) or parse_solver(column.solver))
     rows: list[Row] = []
     if run:
         with Store(out) as store:
@@ -273,7 +273,8 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     Models that cannot be used say nothing about solvers: they are left out, and named.
     """
     rows = read_results(paths)
-    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
+    wanted = {name for text in solvers or [] for name in (text, _label_of(text))}
+    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & wanted]
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
         raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
@@ -283,6 +284,14 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     if not usable:
         raise InputError(f"No model in {', '.join(map(str, paths))} can be used, so there is nothing to show.")
     return usable
+
+
+def _label_of(text: str) -> str:
+    """Return the label of a solver as users write it; what is a label, or none, stays."""
+    try:
+        return parse_solver(text).label if ":" in text else text
+    except InputError:
+        return text
 
 
 def _data_line(row: Row) -> str | None:

@@ -162,6 +162,9 @@ def _plan(
     others: dict[str, Row] = {}
     for row in known:
         # Not by the key it has: that of older rows was made otherwise.
+        label = _label_of(row)
+        if label != row.get("solver"):
+            row = {**row, "solver": label}
         rows[_key(row)] = others[_key({**row, "version": None})] = row
     todo: dict[str, Run] = {}
     done: dict[str, Row] = {}
@@ -177,6 +180,17 @@ def _plan(
             else:
                 done[run.key] = found
     return Plan(limits, tuple(todo.values()), tuple(done.values()), retry)
+
+
+def _label_of(row: Row) -> Any:
+    """Return what the solver of a row is called now: older rows have the whole path of a program."""
+    solver = row.get("solver")
+    if not isinstance(solver, str) or "program=" not in solver:
+        return solver
+    try:
+        return parse_solver(solver).label
+    except InputError:
+        return solver
 
 
 def _key(row: Row) -> str:
@@ -256,7 +270,7 @@ def run_plan(
         for run in plan.todo:
             arguments = {
                 "item": run.item.plain(),
-                "solver": run.solver.label,
+                "solver": run.solver.text,
                 "limits": vars(plan.limits),
                 "reference_error": faults.get(run.label["digest"]),
                 "references": folder,

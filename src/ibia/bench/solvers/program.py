@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import shutil
 import signal
@@ -22,7 +23,17 @@ from ibia.formats import write_evidence
 from ibia.limits import size_in_words
 from ibia.model import Model
 
-__all__ = ["EVIDENCE", "MODEL", "Finished", "find_program", "new_folder", "run_program", "version_of", "write_problem"]
+__all__ = [
+    "EVIDENCE",
+    "MODEL",
+    "Finished",
+    "find_program",
+    "name_of",
+    "new_folder",
+    "run_program",
+    "version_of",
+    "write_problem",
+]
 
 MODEL, EVIDENCE = "model.uai", "model.uai.evid"
 # Bytes that a program may write to a file, or print: answers have some millions, and disks have an end.
@@ -84,6 +95,15 @@ def find_program(name: str) -> str:
     if found is None:
         raise UnavailableError(f"There is no program {name}; it has to be on the PATH, or given by its path.")
     return os.path.abspath(found)
+
+
+def name_of(program: str) -> str:
+    """Return what labels call a program: its name, and for one given by its path a mark of the folder it is in."""
+    folder, name = os.path.split(program)
+    if not folder:
+        return program
+    # Where it is concerns nobody, but two of the same name are two programs.
+    return f"{name}~{hashlib.sha256(os.path.abspath(folder).encode()).hexdigest()[:4]}"
 
 
 def version_of(program: str) -> str:
