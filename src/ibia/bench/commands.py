@@ -193,6 +193,10 @@ def _table(
     versions = {solver.label: version_here(solver) for chosen in within.values() for solver in chosen}
     with _as_written([out]):
         typer.echo(table.markdown(every, columns, rows, versions, only or ()))
+    left_out = sum(1 for item in every if table.takes(item)) - len(items)
+    # Tables that name models have named these.
+    if left_out and not table.names:
+        typer.echo(f"\nLeft out by --only: {counted(left_out, 'model')} of {left_out + len(items)}.")
 
 
 @app.command("report")
