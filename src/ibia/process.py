@@ -86,7 +86,8 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
     except MemoryError:
         return complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
     except Ended as ended:
-        return complain(*_ENDINGS[ended.number])
+        sentence, code = _ENDINGS[ended.number]
+        return complain("" if ended.is_said else sentence, code)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Stopped as stopped:
@@ -132,11 +133,19 @@ class Ended(BaseException):
     """Somebody asked the process to end, before there was an answer.
 
     It is no `Exception`, and no `KeyboardInterrupt` either: nobody is to take it for anything else.
+
+    Attributes
+    ----------
+    number
+        The signal that asked.
+    is_said
+        Whether the user was told already.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, *, is_said: bool = False) -> None:
         super().__init__()
         self.number = signal.Signals(number)
+        self.is_said = is_said
 
 
 # Whether there is all that was asked for, so that a signal comes too late.

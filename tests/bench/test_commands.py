@@ -124,3 +124,18 @@ def test_list_says_which_solvers_are_here(capsys, monkeypatch):
     here = {words[0]: words[1] for words in map(str.split, printed.partition("\nsolver")[2].splitlines()[1:])}
     assert (here["ibia"], here["merlin"], here["libdai"], here["uai"]) == ("yes", "no", "no", "depends")
     assert "–: computed when needed" in printed
+
+
+def test_a_table_of_some_models_says_how_many_it_leaves_out(data, tmp_path, capsys):
+    (data / "Spins").rename(data / "Grids")
+    for path in (data / "Grids").iterdir():
+        path.with_name(path.name.replace("spins", "twin")).write_bytes(path.read_bytes())
+    index = (data / "index.csv").read_text().replace("Spins", "Grids").replace("25,65,2,1,6", "25,65,2,0,6")
+    (data / "index.csv").write_text(f"{index}Grids,twin,MARKOV,25,65,2,0,6,small,exact,0,made\n")
+    (tmp_path / "out.jsonl").write_text("")
+    arguments = ["bench", "table", "smallInst", "--no-run", "--data", str(data), "--out", str(tmp_path / "out.jsonl")]
+    for only, said in ((["--only", "twin"], True), ([], False)):
+        with pytest.raises(SystemExit) as ended:
+            cli.main([*arguments, *only])
+        assert ended.value.code == 0
+        assert ("Left out by --only: 1 model of 2." in capsys.readouterr().out) is said

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ibia
+from bench_programs import script
 from ibia import examples
 from ibia.bench import apart, processes
 from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
@@ -39,10 +41,10 @@ def rows_of(item, solver="ibia:bound=10", **more):
     return list(solve(item.plain(), solver, LIMITS, **more))
 
 
-def run(item, tmp_path):
+def run(item, tmp_path, limits=Limits(60.0), solver="ibia:bound=10", **more):  # noqa: B008
     """Run a solver on an item as the bench does, in processes of their own."""
     with Store(tmp_path / "out.jsonl") as store:
-        (row,) = run_plan(plan_runs([item], [parse_solver("ibia:bound=10")], Limits(60.0), []), store)
+        (row,) = run_plan(plan_runs([item], [parse_solver(solver)], limits, []), store, **more)
     return row
 
 
@@ -141,7 +143,7 @@ def test_a_model_in_which_nothing_is_possible_is_a_fault_of_the_data(tmp_path, f
     row = run(item, tmp_path)
     assert row["status"] == "unusable"
     assert "Z is 0" in row["error"]
-    (kept,) = cache_folder().iterdir()
+    (kept,) = cache_folder().glob("reference-*")
     reference = kept_reference(kept.name.split("-")[-1].removesuffix(".npz"))
     assert reference.is_impossible
 
@@ -153,15 +155,95 @@ def test_a_reference_of_zero_is_a_fault_of_the_data(data):
     assert row["status"] == "unusable"
 
 
-def test_a_reference_that_could_not_be_computed_leaves_the_answer_in_place(tmp_path, monkeypatch):
+def test_without_a_cache_references_are_kept_for_the_runs(tmp_path, monkeypatch):
     _, item = _folder_of(tmp_path, examples.student())
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    row = run(item, tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    said = []
+    row = run(item, tmp_path, announce=said.append)
+    assert (row["status"], row["reference"], row["reference_from"]) == ("answered", "exact", "ibia")
+    assert row["hd_max"] < 1e-12
+    assert f"for these runs only, as {cache_folder()} cannot be written (Not a directory)." in said[0]
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_who_says_what_the_truth_is_stands_in_the_row(data):
+    assert rows_of(right(data))[-1]["reference_from"] == "data"
+    (generated,) = choose(find_sets(), ["grid:rows=3,columns=3"])
+    assert rows_of(generated)[-1]["reference_from"] == "ibia"
+    # Kept by now.
+    assert rows_of(generated)[-1]["reference_from"] == "ibia"
+
+
+HASTY = "import time\nimport ibia.bench.reference as found\nfound.compute_reference = lambda *_: time.sleep(1000)\n"
+GREEDY = "import time\nimport ibia.bench.reference\nhoard = []\n"
+GREEDY += "def compute(*_):\n    hoard.append(b'x' * 10**9)\n    time.sleep(1000)\n"
+GREEDY += "ibia.bench.reference.compute_reference = compute\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "limits", "words"),
+    [
+        (HASTY, Limits(1.0), "stopped while solving: no answer within the limit of 1 s"),
+        (GREEDY, Limits(60.0, 7e8), "stopped while solving with "),
+    ],
+)
+def test_references_are_computed_within_the_limits_and_not_again(tmp_path, patched, monkeypatch, lines, limits, words):
+    patched(lines)
+    _, item = _folder_of(tmp_path, examples.student())
+    row = run(item, tmp_path, limits)
     assert row["status"] == "answered"
     assert row["reference"] == "none"
-    assert "could not be computed" in row["reference_error"]
-    assert "cannot be written" in row["reference_error"]
+    assert row["reference_error"].startswith(f"The exact answer could not be computed: {words}")
+    said, counts = [], []
+    more = {"announce": said.append, "prepared": lambda *count: counts.append(count)}
+    # Another solver, the same limits: it would only fail again.
+    row = run(item, tmp_path, limits, "ibia:bound=9", **more)
+    assert words in row["reference_error"]
+    assert not said
+    assert not counts
+    # With other limits, and on request, it is tried again, and what is kept stays.
+    (tmp_path / "sitecustomize.py").write_text("")
+    plan = plan_runs([item], [parse_solver("ibia:bound=9")], limits, [row], retry=True)
+    with Store(tmp_path / "out.jsonl") as store:
+        (row,) = run_plan(plan, store, **more)
+    assert row["hd_max"] < 1e-12
+    assert len(said) == 1
+    assert counts == [(0, 1), (1, 1)]
+    row = run(item, tmp_path, limits, "ibia:bound=8", **more)
+    assert row["hd_max"] < 1e-12
+    assert len(said) == 1
+
+
+def test_other_limits_are_another_attempt(tmp_path, patched):
+    patched(HASTY)
+    _, item = _folder_of(tmp_path, examples.student())
+    assert "limit of 1 s" in run(item, tmp_path, Limits(1.0))["reference_error"]
+    assert "limit of 2 s" in run(item, tmp_path, Limits(2.0))["reference_error"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # As it comes out of libraries that know Python, and of others.
+        "def fail(*_):\n    raise RuntimeError('std::bad_alloc')\n",
+        "import os, sys\ndef fail(*_):\n    print(\"  what():  std::bad_alloc\", file=sys.stderr)\n    os.abort()\n",
+    ],
+)
+def test_a_library_that_finds_no_memory_is_out_of_memory(data, patched, lines):
+    patched(f"{lines}import ibia.bench.solvers.own\nibia.bench.solvers.own._figures = fail\n")
+    row = run_apart(_job(data), Limits(60.0))
+    assert row["status"] == "out of memory"
+    assert "bad_alloc" in row["error"]
+
+
+def test_a_program_that_finds_no_memory_is_out_of_memory(data, tmp_path):
+    text = "import os, sys\nsys.stderr.write('  what():  std::bad_alloc')\nsys.stderr.flush()\nos.abort()"
+    row = rows_of(right(data), f"uai:{script(tmp_path, 'greedy', text)}")[-1]
+    assert row["status"] == "out of memory"
+    assert row["error"].endswith("was ended by the signal SIGABRT: what():  std::bad_alloc")
 
 
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):

@@ -9,6 +9,7 @@ import pytest
 
 from ibia import examples
 from ibia.bench.generate import FAMILIES, PARAMETERS, SETS, read_parameters
+from ibia.bench.generate import parameters as parameters_module
 from ibia.bench.sets import choose, find_sets
 from ibia.errors import InputError
 
@@ -100,3 +101,43 @@ def _shown(default):
     if default is None:
         return ""
     return ("yes" if default else "no") if isinstance(default, bool) else f"{default:g}"
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        ("grid", "rows=100000,columns=100000"),
+        ("regular", "size=100000,degree=1000"),
+        ("regular", "size=4,degree=2,states=10000"),
+        ("diagnosis", "diseases=10,findings=1000000000"),
+        ("diagnosis", "diseases=10,findings=2,parents=1000000000000"),
+        ("pedigree", "people=10,founders=2,loci=3,alleles=1000"),
+        ("dynamic", "slices=1000000,hidden=100,interface=2"),
+        ("cliques", "size=1000000000"),
+        ("cliques", "size=2000,width=1000,together=500"),
+        ("cliques", "size=1000,width=1000,together=999"),
+        ("cliques", f"size={10**400},width={10**400},together={10**400}"),
+    ],
+)
+def test_a_model_that_is_too_large_is_refused(family, words):
+    with pytest.raises(InputError, match=r"is too large: its tables have more than 33,554,432 numbers in all\.$"):
+        read_parameters(family, words)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers_of_tables_are_about_as_many_as_predicted(family):
+    words = {"cliques": "size=200,width=12,together=3", "grid": "rows=30,columns=40"}
+    made = [member.parameters for members in SETS.values() for member in members if member.family == family]
+    for parameters in [*made, read_parameters(family, words.get(family, SMALL[family]))]:
+        model, _ = FAMILIES[family](**parameters)
+        numbers = sum(factor.values.size for factor in model.factors)
+        assert numbers / 3 < parameters_module._NUMBERS[family](**parameters) < 3 * numbers
+
+
+def test_memory_that_is_not_there_is_a_sentence(monkeypatch):
+    def fail(**parameters):
+        raise MemoryError
+
+    monkeypatch.setitem(FAMILIES, "grid", fail)
+    with pytest.raises(InputError, match="grid:rows=2,columns=2: There is not enough memory for a model of this size"):
+        choose(find_sets(), ["grid:rows=2,columns=2"])

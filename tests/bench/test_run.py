@@ -19,6 +19,7 @@ import pytest
 from bench_programs import answering, daemon, script
 from bench_rows import row as bench_row
 from ibia import cli, examples
+from ibia.bench import commands
 from ibia.bench.apart import RESTART_CLOCK, Limits
 from ibia.bench.commands import TimeLeft, run_line
 from ibia.bench.run import known_rows, plan_runs, run_plan, solve
@@ -111,12 +112,37 @@ def test_runs_are_known_by_model_solver_version_and_limits(data, tmp_path):
     assert len(plan_runs(items, solvers, Limits(10.0), other, any_version=True).todo) == 2
 
 
+def test_programs_of_one_name_in_two_folders_are_two_solvers(bench, tmp_path):
+    programs = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        programs.append(script(tmp_path / name, "solver", f"import sys; sys.exit('{name}')"))
+    arguments = ["--set", "uai2014", *(word for program in programs for word in ("--solver", f"uai:{program}"))]
+    code, printed, _ = bench(*arguments)
+    assert code == 0
+    out = tmp_path / "out.jsonl"
+    rows = read_results([out])
+    assert [row["error"][-5:].strip(": ") for row in sorted(rows, key=lambda row: row["error"])] == ["one", "other"]
+    assert len({row["solver"] for row in rows}) == 2
+    assert str(tmp_path) not in printed + "".join(row["solver"] for row in rows)
+    # A report of one of them is asked for as it was run.
+    assert [row["error"][-3:] for row in commands._read([out], [f"uai:{programs[0]}"])] == ["one"]
+    # Rows that were written when labels had paths are known all the same.
+    paths = {parse_solver(f"uai:{program}").label: f"uai:program={program}" for program in programs}
+    out.write_text("".join(json.dumps({**row, "solver": paths[row["solver"]]}) + "\n" for row in rows))
+    assert bench(*arguments)[1] == ""
+
+
 def test_what_has_no_answer_is_run_again_on_request(data):
     (item,) = choose(find_sets(data), ["uai2014"])
     statuses = ["answered", "failed", "crashed", "out of time", "out of memory", "unusable", "nonsense", "unsuited"]
     solvers = [parse_solver(f"ibia:bound={bound}") for bound in range(5, 5 + len(statuses))]
     todo = plan_runs([item], solvers, Limits(10.0), []).todo
     known = [{**run.label, "status": status} for run, status in zip(todo, statuses, strict=True)]
+    # It has answered, but what was to be compared with it could not be had.
+    lacking = {**known[0], "reference": "none", "reference_error": "The exact answer could not be computed: stopped"}
+    assert plan_runs([item], solvers[:1], Limits(10.0), [lacking]).todo == ()
+    assert plan_runs([item], solvers[:1], Limits(10.0), [lacking], retry=True).todo == todo[:1]
     assert plan_runs([item], solvers, Limits(10.0), known).todo == ()
     again = plan_runs([item], solvers, Limits(10.0), known, retry=True)
     assert again.todo == todo[1:6]
@@ -192,7 +218,8 @@ def test_misbehaving_solvers_are_rows_and_nothing_is_repeated(bench, tmp_path):
     code, printed, _ = bench(*arguments)
     assert code == 0
     assert time.monotonic() - began < 120
-    rows = {row["solver"].rpartition("/")[2]: row for row in read_results([tmp_path / "out.jsonl"])}
+    found = read_results([tmp_path / "out.jsonl"])
+    rows = {row["solver"].removeprefix("uai:program=").partition("~")[0]: row for row in found}
     assert {name: row["status"] for name, row in rows.items()} == {
         "silent": "failed",
         "endless": "out of time",
@@ -344,7 +371,42 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
         assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
         assert "Interrupted with 1 of 2 runs left" in printed
         assert "Traceback" not in printed
+        assert "before there was an answer" not in printed
     assert [row["status"] for row in read_results([out])] == ["nonsense"]
+
+
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def heeded(request):
+    """Return a signal that processes heed which are started now: tests in the background may ignore some."""
+    before = signal.signal(request.param, lambda *_: None)
+    yield request.param
+    signal.signal(request.param, before)
+
+
+def test_a_run_that_somebody_ends_is_no_row_and_is_repeated(bench, tmp_path, heeded):
+    # The process that the program is run for, twice removed: that of the bench which starts it is between them.
+    text = f"""import os, time
+parent = int(open(f"/proc/{{os.getppid()}}/stat").read().rpartition(")")[2].split()[1])
+os.kill(parent, {heeded.value})
+time.sleep(1000)"""
+    program = script(tmp_path, "fatal", text)
+    arguments = ["--set", "uai2014", "--solver", f"uai:{program}", "--solver", "loopy"]
+    code, printed, _ = bench(*arguments)
+    assert code == 0
+    assert f"interrupted: ended by the signal {heeded.name}" in printed
+    assert "Ended by somebody: 1 run; the same command repeats them." in printed
+    assert [row["solver"] for row in read_results([tmp_path / "out.jsonl"])] == ["loopy"]
+    answering(tmp_path, "fatal", examples.student(), {3: 1})
+    assert bench(*arguments)[0] == 0
+    assert [row["status"] for row in read_results([tmp_path / "out.jsonl"])] == ["answered"] * 2
+
+
+def test_runs_threads_and_cores_are_counted(bench, monkeypatch):
+    monkeypatch.setattr(commands, "usable_cores", lambda: 1)
+    monkeypatch.setattr(commands, "available_memory", lambda: 2.0**30)
+    _, _, complaints = bench("--set", "uai2014", "--solver", "loopy", "-j", "2", "--memory-limit", "2GiB")
+    assert "2 runs of 1 thread on 1 core: the times will not mean much." in complaints
+    assert "2 runs of up to 2 GiB on 1 GiB of free memory." in complaints
 
 
 def _wait_for(condition, seconds=90.0):
@@ -356,7 +418,8 @@ def _wait_for(condition, seconds=90.0):
 
 def test_lines_for_a_file_go_there_while_a_bar_is_on_the_terminal(tmp_path):
     code = "from ibia.bench.commands import _progress\n"
-    code += "with _progress(2, 1) as (show, say):\n    say('a line')\n    show({'wall_seconds': 1.0})\n"
+    code += "with _progress(2, 1) as (show, say, prepare):\n    prepare(1, 3)\n    say('a line')\n"
+    code += "    show({'wall_seconds': 1.0})\n"
     ours, theirs = pty.openpty()
     out = tmp_path / "printed"
     try:
@@ -368,6 +431,7 @@ def test_lines_for_a_file_go_there_while_a_bar_is_on_the_terminal(tmp_path):
         os.close(theirs)
     assert out.read_text() == "a line\n"
     assert "1/2 runs" in shown
+    assert "1 of 3 exact answers" in shown
     assert "a line" not in shown
 
 

@@ -32,6 +32,18 @@ def test_a_folder_has_sets_by_what_is_known_and_by_family(data, monkeypatch):
     assert "Spins" in find_sets()
 
 
+def test_a_variable_that_names_no_folder_spoils_no_other_set(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("IBIA_DATA", str(tmp_path / "gone"))
+    assert "quick" in find_sets()
+    assert capsys.readouterr().err.startswith(f"IBIA_DATA is left out: {tmp_path}/gone/index.csv cannot be read")
+    (tmp_path / "gone").mkdir()
+    (tmp_path / "gone" / "index.csv").write_text("nonsense")
+    assert "quick" in find_sets()
+    # Who asks for a folder wants that one.
+    with pytest.raises(InputError, match="is not an index"):
+        find_sets(tmp_path / "gone")
+
+
 def test_items_travel_as_plain_data_and_know_their_answers(data):
     for item in choose(find_sets(data), ["all"]):
         again = item_from(item.plain())

@@ -16,8 +16,10 @@ from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
 from ibia.bench.solvers import SOLVERS, Allowance, CrashedError, NonsenseError, UnsuitedError, parse_solver
+from ibia.bench.solvers import program as program_module
 from ibia.bench.solvers.libdai import factor_graph
 from ibia.bench.solvers.own import own_version
+from ibia.bench.solvers.program import run_program
 from ibia.errors import InputError, UnavailableError
 from ibia.model import Model
 
@@ -47,13 +49,13 @@ def check_exact(answer, model, evidence, accuracy=1e-9):
         ("paper", "paper:bound=20"),
         ("paper:bound=15", "paper:bound=15"),
         ("loopy:damping=0.3,schedule=flooding", "loopy:damping=0.3,schedule=flooding"),
-        ("uai:/some/program", "uai:program=/some/program"),
+        ("uai:solver", "uai:program=solver"),
         ("merlin:algorithm=cte", "merlin:algorithm=cte"),
     ],
 )
 def test_a_label_gives_the_same_solver_again(text, label):
     solver = parse_solver(text)
-    assert solver.label == label
+    assert solver.label == solver.text == label
     assert parse_solver(label) == solver
 
 
@@ -88,8 +90,22 @@ VALUES = {
 )
 def test_every_option_is_in_the_label(name, option):
     solver = parse_solver(f"{name}:{option}={VALUES[option]}")
-    assert parse_solver(solver.label) == solver
-    assert getattr(parse_solver(solver.label), option) == getattr(solver, option) is not None
+    assert option == "program" or solver.label == solver.text
+    assert parse_solver(solver.text) == solver
+    assert getattr(parse_solver(solver.text), option) == getattr(solver, option) is not None
+
+
+@pytest.mark.parametrize("name", ["uai", "merlin", "libdai"])
+def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeypatch):
+    one, other = parse_solver(f"{name}:program=/some/where/solver"), parse_solver(f"{name}:program=/else/where/solver")
+    assert one.label.startswith(f"{name}:program=solver~")
+    assert "where" not in one.label
+    assert one.label != other.label
+    assert one.text == f"{name}:program=/some/where/solver"
+    # However it is written.
+    assert parse_solver(f"{name}:program=/some//where/./solver").label == one.label
+    monkeypatch.chdir(tmp_path)
+    assert parse_solver(f"{name}:program=./solver").label == parse_solver(f"{name}:program={tmp_path}/solver").label
 
 
 @pytest.mark.parametrize(
@@ -210,6 +226,55 @@ def test_a_program_that_leaves_something_in_the_background_has_answered(student,
     answer = parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance())
     assert time.monotonic() - began < 15
     check_exact(answer, student, EVIDENCE)
+
+
+def held_by(command, folder):
+    """Return the bytes that a program is said to have held."""
+    return run_program([*map(str, command)], folder).memory
+
+
+def test_the_memory_of_a_program_is_its_own(tmp_path):
+    # More than both programs hold together, and held by whoever starts them.
+    hoard = np.ones(50_000_000)
+    assert held_by(["/bin/true"], tmp_path) < 3e7
+    greedy = script(tmp_path, "greedy", "hoard = bytearray(2 * 10**8); hoard[::4096] = b'x' * len(hoard[::4096])")
+    assert 2e8 < held_by([greedy], tmp_path) < 2.5e8
+    # What a script runs is that script's.
+    (tmp_path / "around").write_text(f"#!/bin/sh\n{greedy}\nexit 0\n")
+    (tmp_path / "around").chmod(0o755)
+    assert 2e8 < held_by([tmp_path / "around"], tmp_path) < 2.5e8
+    assert hoard.nbytes > 2e8
+
+
+def test_a_program_that_cannot_be_run_is_a_sentence(tmp_path):
+    (tmp_path / "text").write_text("no program")
+    (tmp_path / "text").chmod(0o755)
+    with pytest.raises(InputError, match=r"^text cannot be run: Exec format error\.$"):
+        run_program([str(tmp_path / "text")], tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True: print('x' * 1000)",
+        "import sys\nwhile True: sys.stderr.write('x' * 1000)",
+        "stream = open('model.uai.MAR', 'w')\nwhile True: stream.write('1 2 0.5 0.5')",
+        # Ended by the signal that others ignore.
+        "import os, signal; signal.signal(signal.SIGXFSZ, signal.SIG_DFL)\nwhile True: os.write(1, bytes(1000))",
+    ],
+)
+def test_a_program_that_writes_without_end_is_ended(student, tmp_path, monkeypatch, text):
+    monkeypatch.setattr(program_module, "_MOST_WRITTEN", 2**20)
+    endless = script(tmp_path, "endless", text)
+    with pytest.raises(InputError, match=r"^endless has written 1 MiB, which is the most it may\.$"):
+        parse_solver(f"uai:{endless}").solve(student, EVIDENCE, Allowance())
+
+
+def test_last_words_without_end_are_cut(student, tmp_path):
+    verbose = script(tmp_path, "verbose", "import sys; sys.stderr.write('x' * 10**6); sys.exit(7)")
+    with pytest.raises(InputError) as raised:
+        parse_solver(f"uai:{verbose}").solve(student, EVIDENCE, Allowance())
+    assert len(str(raised.value)) < 1000
 
 
 @pytest.mark.parametrize(

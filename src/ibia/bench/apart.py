@@ -35,6 +35,8 @@ __all__ = [
     "CRASHED",
     "DONE",
     "FAILED",
+    "INTERRUPTED",
+    "NO_MEMORY",
     "OUT_OF_MEMORY",
     "OUT_OF_TIME",
     "RESTART_CLOCK",
@@ -54,6 +56,9 @@ Row = dict[str, Any]
 # How a process ended: the `status` of its row, unless the task itself says something else.
 DONE, FAILED, CRASHED = "done", "failed", "crashed"
 OUT_OF_TIME, OUT_OF_MEMORY = "out of time", "out of memory"
+# Somebody has ended it: that says nothing of what it did.
+INTERRUPTED = "interrupted"
+_ASKED_TO_END = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # A row with the first key, and the time by `time.monotonic`, starts the clock of the limit anew: what came before
 # (imports, reading) is not what is measured. One with the second ends it: nor is what comes after (comparing).
@@ -65,6 +70,8 @@ _BESIDE, _GRACE, _OVERTIME = 60.0, 1.0, 0.05
 _PREPARING, _SOLVING, _COMPARING = "preparing", "solving", "comparing"
 # Seconds between two looks at a process: whether it has ended, and how much memory it holds.
 _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
+# What libraries of C++ raise where there is no memory left.
+NO_MEMORY = "bad_alloc"
 # Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
 _SENTENCE, _DEFECT = 1, 70
 
@@ -210,13 +217,16 @@ def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
     if watch.stopped is not None:
         row["status"], row["error"] = watch.stopped
         return
+    if -code in _ASKED_TO_END:
+        row["status"], row["error"] = INTERRUPTED, f"ended by the signal {signal.Signals(-code).name}"
+        return
     row["status"] = DONE
     if code == 0 and len(row) > 1:
         return
     # A process ended by the kernel (out of memory, mostly) leaves no word behind.
     row["error"] = said[-1] if said else f"ended with exit status {code}"
     row["status"] = FAILED if code == _SENTENCE else CRASHED
-    if row["error"].startswith("MemoryError"):
+    if row["error"].startswith("MemoryError") or any(NO_MEMORY in line for line in said):
         row["status"] = OUT_OF_MEMORY
 
 
@@ -256,7 +266,7 @@ class _Watch:
                 pass
             now = time.monotonic()
             if self._stop.is_set():
-                self.stopped = (CRASHED, "interrupted")
+                self.stopped = (INTERRUPTED, "interrupted")
             elif now >= self._until:
                 self._check_clock(now)
             elif now >= look_at_memory:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,9 +16,9 @@ from typing import Annotated
 
 import typer
 
-from ibia.bench.apart import Limits, Row
+from ibia.bench.apart import INTERRUPTED, Limits, Row
 from ibia.bench.machine import machine_lines
-from ibia.bench.report import estimate, short, write_json
+from ibia.bench.report import counted, estimate, short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
 from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
@@ -121,7 +122,10 @@ def _run(
         bool, typer.Option("--any-version", help="Results of other versions of a solver will do.")
     ] = False,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Run again what failed, crashed, was unusable, or out of time or memory.")
+        bool,
+        typer.Option(
+            "--retry", help="Run again what failed, crashed, was unusable, out of time or memory, or not compared."
+        ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no line for each run.")] = False,
 ) -> None:
@@ -129,7 +133,7 @@ def _run(
     if threads < 1 or (jobs is not None and jobs < 1):
         raise InputError("expected at least one job and one thread")
     limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
-    chosen = list({solver.label: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
+    chosen = list({solver.text: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     items = choose(find_sets(data), names, only or [])
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
@@ -171,11 +175,11 @@ def _table(
     # Those that are left out are named below the table.
     every = choose(sets, ["all"])
     items = [item for item in choose(sets, ["all"], only or []) if table.takes(item)]
-    more = [parse_solver(text).label for text in solvers or []]
-    columns = table.chosen(math.inf if minutes is None else minutes, more)
+    more = {solver.label: solver for solver in map(parse_solver, solvers or [])}
+    columns = table.chosen(math.inf if minutes is None else minutes, list(more))
     within: dict[Limits, list[Solver]] = {}
     for column in columns:
-        within.setdefault(column.limits, []).append(parse_solver(column.solver))
+        within.setdefault(column.limits, []).append(more.get(column.solver) or parse_solver(column.solver))
     rows: list[Row] = []
     if run:
         with Store(out) as store:
@@ -189,6 +193,10 @@ def _table(
     versions = {solver.label: version_here(solver) for chosen in within.values() for solver in chosen}
     with _as_written([out]):
         typer.echo(table.markdown(every, columns, rows, versions, only or ()))
+    left_out = sum(1 for item in every if table.takes(item)) - len(items)
+    # Tables that name models have named these.
+    if left_out and not table.names:
+        typer.echo(f"\nLeft out by --only: {counted(left_out, 'model')} of {left_out + len(items)}.")
 
 
 @app.command("report")
@@ -271,7 +279,8 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     Models that cannot be used say nothing about solvers: they are left out, and named.
     """
     rows = read_results(paths)
-    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & {*solvers}]
+    wanted = {name for text in solvers or [] for name in (text, _label_of(text))}
+    found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & wanted]
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
         raise InputError(f"There are no {what} in {', '.join(map(str, paths))}.")
@@ -281,6 +290,14 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     if not usable:
         raise InputError(f"No model in {', '.join(map(str, paths))} can be used, so there is nothing to show.")
     return usable
+
+
+def _label_of(text: str) -> str:
+    """Return the label of a solver as users write it; what is a label, or none, stays."""
+    try:
+        return parse_solver(text).label if ":" in text else text
+    except InputError:
+        return text
 
 
 def _data_line(row: Row) -> str | None:
@@ -300,23 +317,25 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         typer.echo(f"{len(plan.done)} of {total} runs are done already.", err=True)
     if not plan.todo:
         return []
+    several = counted(jobs, "run")
     if jobs * plan.limits.threads > usable_cores():
         typer.echo(
-            f"{jobs} runs of {plan.limits.threads} threads share {usable_cores()} cores: the times will not mean much.",
+            f"{several} of {counted(plan.limits.threads, 'thread')} on {counted(usable_cores(), 'core')}: "
+            f"the times will not mean much.",
             err=True,
         )
     memory = plan.limits.memory
     if memory is not None and jobs * memory > available_memory():
         typer.echo(
-            f"{jobs} runs of up to {size_in_words(memory)} share {size_in_words(available_memory())} of free memory.",
+            f"{several} of up to {size_in_words(memory)} on {size_in_words(available_memory())} of free memory.",
             err=True,
         )
-    counted = {"ended": 0}
+    counts = {"ended": 0, "interrupted": 0}
     named: set[str] = set()
-    with _progress(len(plan.todo), jobs) as (show, say):
+    with _progress(len(plan.todo), jobs) as (show, say, prepare):
 
         def report(row: Row) -> None:
-            counted["ended"] += 1
+            counts["interrupted" if row["status"] == INTERRUPTED else "ended"] += 1
             # What is wrong with the data is said once, not for each solver.
             fault = _data_line(row)
             if fault is not None and fault not in named:
@@ -329,11 +348,15 @@ def carry_out(plan: Plan, store: Store, jobs: int, *, quiet: bool = False) -> li
         if not quiet:
             say(RUN_HEADER)
         try:
-            return run_plan(plan, store, at_once=jobs, report=report, announce=say)
-        except (KeyboardInterrupt, Ended):
-            left = len(plan.todo) - counted["ended"]
+            rows = run_plan(plan, store, at_once=jobs, report=report, announce=say, prepared=prepare)
+        except (KeyboardInterrupt, Ended) as ended:
+            left = len(plan.todo) - counts["ended"]
             say(f"Interrupted with {left} of {len(plan.todo)} runs left; the same command goes on from here.")
-            raise
+            number = ended.number if isinstance(ended, Ended) else signal.SIGINT
+            raise Ended(number, is_said=True) from None
+        if counts["interrupted"]:
+            say(f"Ended by somebody: {counted(counts['interrupted'], 'run')}; the same command repeats them.")
+        return rows
 
 
 RUN_HEADER = (
@@ -356,11 +379,16 @@ def run_line(row: Row) -> str:
 
 
 @contextmanager
-def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None]]]:
-    """Yield a function to call after each run, and one to print a line; on a terminal a bar shows the time left."""
+def _progress(
+    total: int, jobs: int
+) -> Iterator[tuple[Callable[[Row], None], Callable[[str], None], Callable[[int, int], None]]]:
+    """Yield functions to call: after each run, to print a line, and with how many exact answers there are of how many.
+
+    On a terminal a bar shows the time left; before the first run it says how many exact answers there are.
+    """
     left = TimeLeft(total, jobs)
     if not sys.stderr.isatty():
-        yield left.add, lambda line: print(line, flush=True)
+        yield left.add, lambda line: print(line, flush=True), lambda done, wanted: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -382,7 +410,10 @@ def _progress(total: int, jobs: int) -> Iterator[tuple[Callable[[Row], None], Ca
             else:
                 print(line, flush=True)
 
-        yield show, say
+        def prepare(done: int, wanted: int) -> None:
+            shown.update(task, description=f"{done} of {wanted} exact answers" if done < wanted else "", refresh=True)
+
+        yield show, say, prepare
 
 
 class TimeLeft:

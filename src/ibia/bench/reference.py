@@ -1,20 +1,24 @@
 """The true answers that solvers are compared with: read from files, or computed exactly and kept.
 
 Where a model has no answer beside it, this package's exact engine computes one if the model is narrow enough. It is
-kept in the user's cache folder under the fingerprint of the model and its evidence.
+kept in the user's cache folder under the fingerprint of the model and its evidence. What came of an attempt is noted
+there under the digest of an item, so that nothing has to be read to know it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
 import math
 import os
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +32,14 @@ __all__ = [
     "Reference",
     "cache_folder",
     "compute_reference",
+    "find_obstacle",
     "fingerprint",
+    "is_kept",
     "keep_reference",
     "kept_reference",
     "known_reference",
+    "note_attempt",
+    "noted_attempt",
 ]
 
 # Bits of the largest clique up to which exact answers are computed.
@@ -54,12 +62,15 @@ class Reference:
         Decimal logarithm of the partition function; None if not known.
     fault
         A sentence, if something is known and cannot be used.
+    origin
+        Who says so: ``"data"``, or ``"ibia"`` if this package's exact engine has computed it.
     """
 
     kind: str = "none"
     marginals: tuple[NDArray[np.float64], ...] | None = None
     log10_z: float | None = None
     fault: str | None = None
+    origin: str = "data"
 
     @property
     def is_impossible(self) -> bool:
@@ -67,7 +78,8 @@ class Reference:
         return self.marginals is None and self.log10_z == -math.inf
 
 
-_IMPOSSIBLE = Reference("exact", None, -math.inf)
+_OWN = "ibia"
+_IMPOSSIBLE = Reference("exact", None, -math.inf, origin=_OWN)
 
 
 def fingerprint(model: Model, evidence: Mapping[int, int]) -> str:
@@ -85,21 +97,40 @@ def cache_folder() -> Path:
     return Path(base) / "ibia" / "bench"
 
 
-def known_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
-    """Return the reference of a model, from the cache or computed and kept there."""
+def find_obstacle() -> str | None:
+    """Return why nothing can be kept in the cache folder, None if it can."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache_folder()) as stream:
+            stream.write(b"0")
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def known_reference(model: Model, evidence: Mapping[int, int], folder: Path | None = None) -> Reference:
+    """Return the reference of a model: one that was kept, or computed and kept now.
+
+    Parameters
+    ----------
+    folder
+        Where to keep it, if that is not the cache; what the cache has will do all the same.
+    """
     mark = fingerprint(model, evidence)
-    kept = kept_reference(mark)
+    kept = kept_reference(mark, folder)
     if kept is None:
         kept = compute_reference(model, evidence)
-        _keep(mark, kept)
+        _keep(mark, kept, folder or cache_folder())
     return kept
 
 
-def keep_reference(model: Model, evidence: Mapping[int, int]) -> None:
-    """Have the reference of a model computed and kept, if that was not done before."""
-    known_reference(model, evidence)
-    if kept_reference(fingerprint(model, evidence)) is None:
-        raise InputError(f"{cache_folder()} cannot be written.")
+def keep_reference(model: Model, evidence: Mapping[int, int], folder: Path | None = None) -> str:
+    """Have the reference of a model computed and kept, if that was not done before, and return its fingerprint."""
+    known_reference(model, evidence, folder)
+    mark = fingerprint(model, evidence)
+    if kept_reference(mark, folder) is None:
+        raise InputError(f"{folder or cache_folder()} cannot be written.")
+    return mark
 
 
 def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
@@ -123,22 +154,48 @@ def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
         return _IMPOSSIBLE
     if not result.exact:
         return Reference()
-    return Reference("exact", result.marginals, result.log10_z)
+    return Reference("exact", result.marginals, result.log10_z, origin=_OWN)
 
 
-def kept_reference(mark: str) -> Reference | None:
-    """Return what the cache has for a fingerprint, None if nothing, or nothing that can be read."""
+def kept_reference(mark: str, folder: Path | None = None) -> Reference | None:
+    """Return what the cache, or else a folder, has for a fingerprint; None if nothing, or nothing that can be read."""
+    kept = _read(_path(cache_folder(), mark))
+    return _read(_path(folder, mark)) if kept is None and folder is not None else kept
+
+
+def is_kept(digest: str) -> bool:
+    """Tell whether the cache has the reference of an item with that digest, be it that there is none."""
+    mark = (noted_attempt(digest) or {}).get("mark", digest)
+    return kept_reference(str(mark)) is not None
+
+
+def noted_attempt(digest: str) -> dict[str, Any] | None:
+    """Return what was noted of the last attempt to compute the reference of an item, None if nothing."""
     try:
-        with np.load(_path(mark), allow_pickle=False) as data:
+        note = json.loads(_note(digest).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return note if isinstance(note, dict) else None
+
+
+def note_attempt(digest: str, note: Mapping[str, Any]) -> None:
+    """Note plain data about an attempt; where there is no cache it is forgotten."""
+    _write(_note(digest), json.dumps(dict(note)).encode())
+
+
+def _read(path: Path) -> Reference | None:
+    try:
+        with np.load(path, allow_pickle=False) as data:
             if not data["cardinalities"].size:
                 return _IMPOSSIBLE if float(data["log10_z"]) == -math.inf else Reference()
             ends = np.cumsum(data["cardinalities"])[:-1]
-            return Reference("exact", tuple(np.split(data["values"], ends)), float(data["log10_z"]))
+            marginals = tuple(np.split(data["values"], ends))
+            return Reference("exact", marginals, float(data["log10_z"]), origin=_OWN)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
 
-def _keep(mark: str, reference: Reference) -> None:
+def _keep(mark: str, reference: Reference, folder: Path) -> None:
     marginals = reference.marginals or ()
     buffer = io.BytesIO()
     np.savez_compressed(
@@ -147,17 +204,24 @@ def _keep(mark: str, reference: Reference) -> None:
         values=np.concatenate(marginals) if marginals else np.empty(0),
         log10_z=np.array(math.nan if reference.log10_z is None else reference.log10_z),
     )
-    path = _path(mark)
+    _write(_path(folder, mark), buffer.getvalue())
+
+
+def _write(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(buffer.getvalue())
+        temporary.write_bytes(data)
         os.replace(temporary, path)
     except OSError:
-        # Without a cache it is computed again.
+        # What is lost is made again.
         with suppress(OSError):
             temporary.unlink()
 
 
-def _path(mark: str) -> Path:
-    return cache_folder() / f"reference-{_FORMAT}-{mark}.npz"
+def _path(folder: Path, mark: str) -> Path:
+    return folder / f"reference-{_FORMAT}-{mark}.npz"
+
+
+def _note(digest: str) -> Path:
+    return cache_folder() / f"attempt-{_FORMAT}-{digest}.json"

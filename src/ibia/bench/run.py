@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from ibia.bench.apart import (
     CRASHED,
     FAILED,
+    INTERRUPTED,
+    NO_MEMORY,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     RESTART_CLOCK,
@@ -28,10 +33,18 @@ from ibia.bench.apart import (
 )
 from ibia.bench.machine import describe_machine
 from ibia.bench.metrics import find_nonsense, score
-from ibia.bench.reference import Reference, keep_reference
+from ibia.bench.reference import (
+    Reference,
+    cache_folder,
+    find_obstacle,
+    keep_reference,
+    note_attempt,
+    noted_attempt,
+)
 from ibia.bench.report import counted
 from ibia.bench.sets import Item, item_from
 from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
+from ibia.bench.solvers.own import own_version
 from ibia.bench.store import Store
 from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.model import Model
@@ -90,11 +103,14 @@ class Plan:
         Runs without a row, model by model.
     done
         Rows there are already.
+    retry
+        Whether what has failed before is tried again.
     """
 
     limits: Limits
     todo: tuple[Run, ...]
     done: tuple[Row, ...]
+    retry: bool = False
 
 
 def plan_runs(
@@ -115,7 +131,8 @@ def plan_runs(
     any_version
         Whether rows of other versions of a solver will do.
     retry
-        Whether runs that ended in a way that another try may change are as good as none.
+        Whether runs that ended in a way that another try may change, or without a reference that was to be had, are as
+        good as none.
     """
     return _plan(items, [(solver, solver.version()) for solver in solvers], limits, known, any_version, retry)
 
@@ -145,6 +162,9 @@ def _plan(
     others: dict[str, Row] = {}
     for row in known:
         # Not by the key it has: that of older rows was made otherwise.
+        label = _label_of(row)
+        if label != row.get("solver"):
+            row = {**row, "solver": label}
         rows[_key(row)] = others[_key({**row, "version": None})] = row
     todo: dict[str, Run] = {}
     done: dict[str, Row] = {}
@@ -155,11 +175,22 @@ def _plan(
             found = rows.get(run.key)
             if found is None and any_version:
                 found = others.get(_key({**run.label, "version": None}))
-            if found is None or (retry and found.get("status") in _RETRIED):
+            if found is None or (retry and (found.get("status") in _RETRIED or "reference_error" in found)):
                 todo[run.key] = run
             else:
                 done[run.key] = found
-    return Plan(limits, tuple(todo.values()), tuple(done.values()))
+    return Plan(limits, tuple(todo.values()), tuple(done.values()), retry)
+
+
+def _label_of(row: Row) -> Any:
+    """Return what the solver of a row is called now: older rows have the whole path of a program."""
+    solver = row.get("solver")
+    if not isinstance(solver, str) or "program=" not in solver:
+        return solver
+    try:
+        return parse_solver(solver).label
+    except InputError:
+        return solver
 
 
 def _key(row: Row) -> str:
@@ -195,30 +226,28 @@ def run_plan(
     at_once: int = 1,
     report: Callable[[Row], None] = lambda row: None,
     announce: Callable[[str], None] = lambda words: None,
+    prepared: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Row]:
     """Do what is to do, append each row to the store as its run ends, and return the rows.
+
+    A run that somebody has ended is none: it has no row in the store.
 
     Parameters
     ----------
     at_once
         How many run at the same time.
     report
-        Called with each row when it is in the store.
+        Called with each row when it is in the store, and with those of runs that somebody has ended.
     announce
         Called with what is done before the first run, if anything is.
+    prepared
+        Called with how many exact answers there are, and how many there will be, before the first run.
     """
-    faults = _make_references(plan, at_once, announce)
-    jobs = []
-    for run in plan.todo:
-        arguments = {
-            "item": run.item.plain(),
-            "solver": run.solver.label,
-            "limits": vars(plan.limits),
-            "reference_error": faults.get(run.label["digest"]),
-        }
-        jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
 
     def keep(row: Row) -> None:
+        if row["status"] == INTERRUPTED:
+            report(row)
+            return
         # The solver may have changed since the plan was made; the row says which version has run.
         row["key"] = _key(row)
         row["machine"] = describe_machine()
@@ -226,37 +255,107 @@ def run_plan(
         store.append(row)
         report(row)
 
-    return run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+    with ExitStack() as stack:
+        lacking, faults = _lacking_references(plan)
+        folder: str | None = None
+        if lacking:
+            obstacle = find_obstacle()
+            kept = "they are kept."
+            if obstacle is not None:
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ibia-bench-"))
+                kept = f"they are kept for these runs only, as {cache_folder()} cannot be written ({obstacle})."
+            announce(f"Computing exact answers of up to {counted(len(lacking), 'model')} first; {kept}")
+            faults |= _make_references(lacking, plan.limits, folder, at_once, prepared)
+        jobs = []
+        for run in plan.todo:
+            arguments = {
+                "item": run.item.plain(),
+                "solver": run.solver.text,
+                "limits": vars(plan.limits),
+                "reference_error": faults.get(run.label["digest"]),
+                "references": folder,
+            }
+            jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
+        rows = run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+    return [row for row in rows if row["status"] != INTERRUPTED]
 
 
-def _make_references(plan: Plan, at_once: int, announce: Callable[[str], None]) -> dict[str, str]:
-    """Compute the references that are not known, once and in processes of their own, which no run is charged with.
+def _lacking_references(plan: Plan) -> tuple[dict[str, Item], dict[str, str]]:
+    """Return, by their digests, the items whose references are to be computed, and why others have none.
+
+    Those that have failed under the same conditions would only fail again.
+    """
+    digests = {run.label["digest"]: run.item for run in plan.todo}
+    lacking: dict[str, Item] = {}
+    faults: dict[str, str] = {}
+    for digest, item in digests.items():
+        if item.lacks_reference(digest):
+            note = noted_attempt(digest) or {}
+            if plan.retry or "fault" not in note or note.get("conditions") != _conditions(plan.limits):
+                lacking[digest] = item
+            else:
+                faults[digest] = str(note["fault"])
+    return lacking, faults
+
+
+def _conditions(limits: Limits) -> dict[str, Any]:
+    """Return what may make another attempt to compute a reference end otherwise."""
+    return {"version": own_version(), **vars(limits)}
+
+
+def _make_references(
+    lacking: dict[str, Item],
+    limits: Limits,
+    folder: str | None,
+    at_once: int,
+    prepared: Callable[[int, int], None],
+) -> dict[str, str]:
+    """Compute references, once and in processes of their own, which no run is charged with.
 
     Returns
     -------
     For each model, by its digest, whose reference could not be computed: a sentence that says why.
     """
-    digests = {run.label["digest"]: run.item for run in plan.todo}
-    lacking = {digest: item for digest, item in digests.items() if item.lacks_reference(digest)}
-    if lacking:
-        announce(f"Computing exact answers of up to {counted(len(lacking), 'model')} first; they are kept.")
-    jobs = [Job("run.make_reference", {"item": item.plain()}, {}) for item in lacking.values()]
-    rows = run_jobs(jobs, Limits(threads=plan.limits.threads), at_once=at_once)
-    return {
-        digest: f"The exact answer could not be computed: {row['error']}"
-        for digest, row in zip(lacking, rows, strict=True)
-        if "error" in row
-    }
+    faults: dict[str, str] = {}
+    ended = 0
+
+    def note(row: Row) -> None:
+        nonlocal ended
+        ended += 1
+        prepared(ended, len(lacking))
+        digest = row["digest"]
+        if "mark" not in row:
+            faults[digest] = f"The exact answer could not be computed: {row['error']}"
+            if row["status"] != INTERRUPTED:
+                note_attempt(digest, {"fault": faults[digest], "conditions": _conditions(limits)})
+        elif row["mark"] != digest:
+            note_attempt(digest, {"mark": row["mark"]})
+
+    jobs = [
+        Job("run.make_reference", {"item": item.plain(), "folder": folder}, {"digest": digest}, restarts_clock=True)
+        for digest, item in lacking.items()
+    ]
+    prepared(0, len(jobs))
+    run_jobs(jobs, limits, at_once=at_once, report=note)
+    return faults
 
 
-def make_reference(item: dict[str, Any]) -> Row:
-    """Have the reference of an item computed and kept."""
-    keep_reference(*item_from(item).load())
-    return {"reference": "kept"}
+def make_reference(item: dict[str, Any], folder: str | None = None) -> Iterator[Row]:
+    """Have the reference of an item computed and kept; only that counts as time."""
+    from ibia.bench.accuracy import warm_up
+
+    model, evidence = item_from(item).load()
+    warm_up()
+    yield {RESTART_CLOCK: time.monotonic()}
+    yield {"mark": keep_reference(model, evidence, None if folder is None else Path(folder))}
 
 
 def solve(
-    item: dict[str, Any], solver: str, limits: dict[str, Any], reference_error: str | None = None
+    item: dict[str, Any],
+    solver: str,
+    limits: dict[str, Any],
+    reference_error: str | None = None,
+    references: str | None = None,
 ) -> Iterator[Row]:
     """Run a solver on an item in this process and compare its answer with the reference.
 
@@ -266,6 +365,8 @@ def solve(
     ----------
     reference_error
         Why there is no reference, if it was to be computed and was not.
+    references
+        The folder where references were kept that were computed, if that is not the cache.
     """
     from ibia.control import Stopped
 
@@ -284,7 +385,10 @@ def solve(
         "observed": len(evidence),
         "largest_cardinality": max(model.cardinalities, default=0),
     }
-    reference = _reference(found, model, evidence) if reference_error is None else Reference(fault=reference_error)
+    if reference_error is None:
+        reference = _reference(found, model, evidence, None if references is None else Path(references))
+    else:
+        reference = Reference(fault=reference_error)
     if reference.is_impossible:
         yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
         return
@@ -307,7 +411,7 @@ def solve(
         yield {**row, "status": NONSENSE, "error": str(error)}
         return
     except CrashedError as error:
-        yield {**row, "status": CRASHED, "error": str(error)}
+        yield {**row, "status": OUT_OF_MEMORY if NO_MEMORY in str(error) else CRASHED, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}
@@ -323,10 +427,10 @@ def solve(
     yield {**row, **compare(answer, reference, evidence)}
 
 
-def _reference(item: Item, model: Model, evidence: dict[int, int]) -> Reference:
+def _reference(item: Item, model: Model, evidence: dict[int, int], folder: Path | None) -> Reference:
     """Return the reference of an item, and what is wrong with it if it cannot be used."""
     try:
-        return item.reference(model, evidence)
+        return item.reference(model, evidence, folder)
     except IbiaError as error:
         return Reference(fault=str(error))
 
@@ -336,6 +440,8 @@ def compare(answer: Answer, reference: Reference, evidence: dict[int, int]) -> R
     row: Row = {"reference": reference.kind, "delta_log10_z": None}
     if reference.fault is not None:
         row["reference_error"] = reference.fault
+    if reference.marginals is not None or reference.log10_z is not None:
+        row["reference_from"] = reference.origin
     if reference.marginals is not None:
         errors = score(answer.marginals, reference.marginals, evidence)
         row |= {

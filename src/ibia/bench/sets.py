@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from ibia.bench.instances import Instance, find_instances, find_unlisted, load, scan_folder
 from ibia.bench.metrics import find_nonsense
-from ibia.bench.reference import Reference, fingerprint, kept_reference, known_reference
+from ibia.bench.reference import Reference, fingerprint, is_kept, known_reference
 from ibia.bench.report import counted
 from ibia.errors import InputError
 from ibia.model import Model
@@ -55,15 +55,20 @@ class Item(Protocol):
         ...
 
     def lacks_reference(self, digest: str) -> bool:
-        """Tell, given its digest, whether its true answer may have to be computed."""
+        """Tell, given its digest, whether its true answer has to be computed, if it can be."""
         ...
 
     def load(self) -> tuple[Model, dict[int, int]]:
         """Return the model and the evidence."""
         ...
 
-    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
+    def reference(self, model: Model, evidence: Mapping[int, int], folder: Path | None = None) -> Reference:
         """Return the true answer of the model that was loaded, as far as it is known or can be computed.
+
+        Parameters
+        ----------
+        folder
+            Where computed answers are kept, if that is not the cache.
 
         Raises
         ------
@@ -104,7 +109,7 @@ class FileItem:
         return self.instance.has_marginals
 
     def lacks_reference(self, digest: str) -> bool:
-        return not self.has_reference and self._is_unknown
+        return not self.has_reference and self._is_unknown and not is_kept(digest)
 
     @property
     def _is_unknown(self) -> bool:
@@ -114,7 +119,7 @@ class FileItem:
     def load(self) -> tuple[Model, dict[int, int]]:
         return load(self.instance)
 
-    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
+    def reference(self, model: Model, evidence: Mapping[int, int], folder: Path | None = None) -> Reference:
         from ibia.formats import read_marginals, read_partition
 
         path, partition = self.instance.marginals_path, self.instance.partition_path
@@ -126,7 +131,7 @@ class FileItem:
                 raise InputError(f"{path}: {nonsense}")
             return Reference(self.instance.reference, tuple(marginals), log10_z)
         if self._is_unknown:
-            return known_reference(model, evidence)
+            return known_reference(model, evidence, folder)
         return Reference(self.instance.reference, None, log10_z)
 
     def digest(self) -> str:
@@ -159,15 +164,15 @@ class GeneratedItem:
         return False
 
     def lacks_reference(self, digest: str) -> bool:
-        return kept_reference(digest) is None
+        return not is_kept(digest)
 
     def load(self) -> tuple[Model, dict[int, int]]:
         from ibia.bench.generate import Generated
 
         return Generated(self.family, self.name, self.parameters).make()
 
-    def reference(self, model: Model, evidence: Mapping[int, int]) -> Reference:
-        return known_reference(model, evidence)
+    def reference(self, model: Model, evidence: Mapping[int, int], folder: Path | None = None) -> Reference:
+        return known_reference(model, evidence, folder)
 
     def digest(self) -> str:
         return fingerprint(*self.load())
@@ -206,18 +211,22 @@ def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     Parameters
     ----------
     data
-        The benchmark folder; without, the one the environment variable IBIA_DATA names, if any.
+        The benchmark folder; without, the one the environment variable IBIA_DATA names, if any. Generated sets need
+        neither, so that one which cannot be used is left out, with a line that says so.
     """
     from ibia.bench.generate import SETS
 
-    if data is None and os.environ.get(DATA_VARIABLE):
-        data = Path(os.environ[DATA_VARIABLE])
     found = [
         ItemSet(name, _ABOUT.get(name, f"generated models: {name}"), tuple(_generated(member) for member in members))
         for name, members in SETS.items()
     ]
     if data is not None:
         found += _folder_sets(data)
+    elif os.environ.get(DATA_VARIABLE):
+        try:
+            found += _folder_sets(Path(os.environ[DATA_VARIABLE]))
+        except (InputError, OSError) as error:
+            print(f"{DATA_VARIABLE} is left out: {error}", file=sys.stderr)
     sets: dict[str, ItemSet] = {}
     for entry in found:
         if entry.items:
@@ -310,4 +319,6 @@ def _single(text: str) -> GeneratedItem:
         item.load()
     except InputError as error:
         raise InputError(f"{text}: {error}") from None
+    except MemoryError:
+        raise InputError(f"{text}: There is not enough memory for a model of this size.") from None
     return item

@@ -19,7 +19,7 @@ from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Limits, Row, compile_once, run_apart
 from ibia.bench.instances import Instance, find_instance, load
 from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, positive, selected
-from ibia.bench.report import geometric_mean, label, write_json
+from ibia.bench.report import counted, geometric_mean, label, write_json
 
 __all__ = ["add_command", "solve", "touch"]
 
@@ -54,7 +54,7 @@ def add_command(commands: Any) -> None:
 
 
 def _command(options: argparse.Namespace) -> int:
-    several = f"{options.threads} threads"
+    several = counted(options.threads, "thread")
     print(f"{'family':<12}{'name':<28}{'1 thread':>10}{several:>12}{'ratio':>8}  bits")
     rows = []
     compile_once()

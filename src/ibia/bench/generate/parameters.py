@@ -1,11 +1,13 @@
 """The parameters of generated families: their names, what they may be, and what they are if nobody says.
 
-Reads them as users write them, ``rows=8,columns=8,coupling=1``. Knows nothing of how models are made.
+Reads them as users write them, ``rows=8,columns=8,coupling=1``, and refuses models that are too large to be made. Knows
+nothing of how models are made but how many numbers their tables have.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ibia.errors import InputError
@@ -13,6 +15,10 @@ from ibia.errors import InputError
 __all__ = ["PARAMETERS", "Number", "Parameter", "Value", "YesNo", "read_parameters"]
 
 Value = int | float | bool
+
+# Numbers in the tables of a model, as many as can be made within some gigabytes and a minute; exponents beyond which a
+# model is too large whatever its other parameters are.
+_MOST_NUMBERS, _MOST_EXPONENT = 2**25, 30
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class Number(Parameter):
     def read(self, text: str) -> Value:
         """Return the number."""
         value = type(self.least)(text)
-        if not self.least <= value <= self.most or math.isinf(value):
+        if not self.least <= value <= self.most or value == math.inf:
             raise ValueError
         return value
 
@@ -130,6 +136,30 @@ PARAMETERS: dict[str, dict[str, Parameter]] = {
 }
 
 
+def _power(base: int, exponent: int) -> int:
+    power: int = base ** min(exponent, _MOST_EXPONENT)
+    return power
+
+
+def _cliques_numbers(size: int, width: int, together: int, **_: Value) -> int:
+    width = min(width, size)
+    together = min(together, width)
+    # Each clique has the factors of its own: those that are not all within the half that it shares.
+    own = math.comb(width, min(together, width - together, _MOST_EXPONENT))
+    return max(1, 2 * size // width - 1) * (own + 1) // 2 * _power(2, together)
+
+
+# About how many numbers the tables of a model have, by its family.
+_NUMBERS: dict[str, Callable[..., int]] = {
+    "grid": lambda rows, columns, **_: 10 * rows * columns,
+    "regular": lambda size, degree, states, **_: size * (states + degree * states**2 // 2),
+    "diagnosis": lambda diseases, findings, parents, **_: 2 * diseases + findings * _power(2, parents + 1),
+    "pedigree": lambda people, loci, alleles, **_: people * loci * (8 + 4 * alleles**3 + alleles**4 // 2),
+    "dynamic": lambda slices, hidden, sensors, states, **_: slices * (hidden + sensors) * states**3,
+    "cliques": _cliques_numbers,
+}
+
+
 def read_parameters(family: str, words: str) -> dict[str, Value]:
     """Return all parameters of a family out of a text like ``rows=8,columns=8``; those not given are as by default."""
     known = PARAMETERS[family]
@@ -153,4 +183,9 @@ def read_parameters(family: str, words: str) -> dict[str, Value]:
     missing = [f"{name}=…" for name in known if name not in {*defaults, *given}]
     if missing:
         raise InputError(f"A model of the family {family} needs {', '.join(missing)} as well.")
-    return defaults | given
+    parameters = defaults | given
+    if _NUMBERS[family](**parameters) > _MOST_NUMBERS:
+        raise InputError(
+            f"The model {family}:{words} is too large: its tables have more than {_MOST_NUMBERS:,} numbers in all."
+        )
+    return parameters

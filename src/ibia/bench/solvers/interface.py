@@ -80,7 +80,9 @@ class Answer:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def option(default: Any, parse: Callable[[str], Any], help: str = "") -> Any:
+def option(
+    default: Any, parse: Callable[[str], Any], help: str = "", *, shown: Callable[[Any], str] | None = None
+) -> Any:
     """Return the field of an option.
 
     Parameters
@@ -91,8 +93,10 @@ def option(default: Any, parse: Callable[[str], Any], help: str = "") -> Any:
         Makes its value of a text; raises ValueError, or InputError with what was expected, if it cannot.
     help
         What it is.
+    shown
+        Makes of a value what labels show, where that is not the value itself.
     """
-    return field(default=default, metadata={"parse": parse, "help": help})
+    return field(default=default, metadata={"parse": parse, "help": help, "shown": shown or _text})
 
 
 def one_of(names: Collection[str]) -> Callable[[str], str]:
@@ -165,9 +169,18 @@ class Solver:
         }
 
     @property
-    def label(self) -> str:
+    def text(self) -> str:
         """The text that gives this solver again."""
-        words = [f"{name}={_text(value)}" for name, value in self.options.items()]
+        return self._with_options({name: _text(value) for name, value in self.options.items()})
+
+    @property
+    def label(self) -> str:
+        """What it is called in rows and tables: no other solver has that, on whatever machine it is."""
+        shown = {entry.name: entry.metadata["shown"] for entry in fields(self)}
+        return self._with_options({name: shown[name](value) for name, value in self.options.items()})
+
+    def _with_options(self, options: Mapping[str, str]) -> str:
+        words = [f"{name}={value}" for name, value in options.items()]
         return ":".join([self.name, ",".join(words)]) if words else self.name
 
     def version(self) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, one_of, option
-from ibia.bench.solvers.program import find_program, new_folder, run_program, version_of
+from ibia.bench.solvers.program import find_program, name_of, new_folder, run_program, version_of
 from ibia.model import Model
 
 __all__ = ["LibDai", "factor_graph"]
@@ -34,7 +34,7 @@ class LibDai(Solver):
     about: ClassVar[str] = "libDAI, if its program testdai is on the PATH: method=bp or jtree"
 
     method: str = option("bp", one_of(_METHODS), "bp or jtree")
-    program: str = option("testdai", str, "path of the program")
+    program: str = option("testdai", str, "path of the program", shown=name_of)
 
     def version(self) -> str:
         """Return what tells one build from another."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, at_least, one_of, option
-from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, run_program, version_of, write_problem
+from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, name_of, run_program, version_of, write_problem
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -46,7 +46,7 @@ class Merlin(Solver):
     algorithm: str = option("wmb", one_of(("wmb", "ijgp", "cte")), "wmb, ijgp or cte")
     ibound: int | str = option(_AUTO, _ibound, "variables in a mini-bucket, or auto: as many as time and memory allow")
     iterations: int = option(10, at_least(1), "at most so many")
-    program: str = option("merlin", str, "path of the program")
+    program: str = option("merlin", str, "path of the program", shown=name_of)
 
     def version(self) -> str:
         """Return what tells one build from another."""
@@ -132,7 +132,6 @@ def _raised(run: Callable[[int, float | None], _Found], largest: int, allowance:
     growth, unchanged = 2.0, 0
     while found.ibound < largest and unchanged < _SETTLED:
         left = until - time.monotonic()
-        # Memory is that of the largest run so far, which is the last one.
         if growth * found.seconds > left or 2.0 * found.memory > room:
             break
         try:

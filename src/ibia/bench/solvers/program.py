@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import ibia
+from ibia.bench.solvers import measured
 from ibia.bench.solvers.interface import CrashedError
 from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
+from ibia.limits import size_in_words
 from ibia.model import Model
 
-__all__ = ["EVIDENCE", "MODEL", "Finished", "find_program", "new_folder", "run_program", "version_of", "write_problem"]
+__all__ = [
+    "EVIDENCE",
+    "MODEL",
+    "Finished",
+    "find_program",
+    "name_of",
+    "new_folder",
+    "run_program",
+    "version_of",
+    "write_problem",
+]
 
 MODEL, EVIDENCE = "model.uai", "model.uai.evid"
+# Bytes that a program may write to a file, or print: answers have some millions, and disks have an end.
+_MOST_WRITTEN = 2**28
+# Characters of its last words that are shown.
+_MOST_SAID = 300
 
 
 @dataclass(frozen=True)
@@ -42,7 +57,7 @@ class Finished:
     seconds
         The time it took.
     memory
-        Most bytes of memory it held.
+        Most bytes of memory it, or one of those it waited for, held; not less than an empty Python, which starts it.
     """
 
     program: str
@@ -64,7 +79,7 @@ class Finished:
         ended = f"ended with exit status {self.code}" if self.code >= 0 else f"was ended by {_signal_name(-self.code)}"
         start = self.program if missing is None else f"{self.program} has not written {missing} and"
         kind = InputError if self.code >= 0 else CrashedError
-        return kind(f"{start} {ended}{f': {said[-1]}' if said else '.'}")
+        return kind(f"{start} {ended}{f': {said[-1][:_MOST_SAID]}' if said else '.'}")
 
 
 def _signal_name(number: int) -> str:
@@ -80,6 +95,15 @@ def find_program(name: str) -> str:
     if found is None:
         raise UnavailableError(f"There is no program {name}; it has to be on the PATH, or given by its path.")
     return os.path.abspath(found)
+
+
+def name_of(program: str) -> str:
+    """Return what labels call a program: its name, and for one given by its path a mark of the folder it is in."""
+    folder, name = os.path.split(program)
+    if not folder:
+        return program
+    # Where it is concerns nobody, but two of the same name are two programs.
+    return f"{name}~{hashlib.sha256(os.path.abspath(folder).encode()).hexdigest()[:4]}"
 
 
 def version_of(program: str) -> str:
@@ -122,32 +146,44 @@ def run_program(
     seconds
         It is killed after this time, which is how it ends badly then; None: it may take as long as it likes.
     """
-    began = time.perf_counter()
+    starter = [sys.executable, "-I", "-S", measured.__file__]
     # Not to pipes: something that it leaves running in the background may hold these open.
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as complaints:
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=complaints,
-                env={**os.environ, **(environment or {})},
-                check=False,
-                timeout=seconds,
-            )
-            code = done.returncode
-        except subprocess.TimeoutExpired:
-            code = -signal.SIGKILL
-        except OSError as error:
-            raise InputError(f"{command[0]} cannot be run: {error.strerror}.") from None
-        taken = time.perf_counter() - began
-        memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    with (
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaints,
+        tempfile.TemporaryFile() as report,
+    ):
+        subprocess.run(
+            [*starter, str(report.fileno()), str(_MOST_WRITTEN), str(seconds or 0.0), *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=complaints,
+            env={**os.environ, **(environment or {})},
+            pass_fds=[report.fileno()],
+            check=False,
+        )
         name = Path(command[0]).name
+        code, taken, memory = _read_report(name, _text(report))
+        written = [os.fstat(stream.fileno()).st_size for stream in (output, complaints)]
+        written += [path.stat().st_size for path in folder.iterdir() if path.is_file()]
+        # Nothing grows beyond it; larger is only what was there before.
+        if code == -signal.SIGXFSZ or _MOST_WRITTEN in written:
+            raise InputError(f"{name} has written {size_in_words(_MOST_WRITTEN)}, which is the most it may.")
         finished = Finished(name, code, _text(output), _text(complaints), taken, memory)
     if finished.code != 0 and not may_fail:
         raise finished.failure()
     return finished
+
+
+def _read_report(name: str, report: str) -> tuple[int, float, int]:
+    """Return how a program ended, its seconds and its most bytes of memory, as `measured` says it."""
+    words = report.split()
+    if not words:
+        raise CrashedError(f"{name} was ended together with the process that started it.")
+    if words[0] == "cannot":
+        raise InputError(f"{name} cannot be run: {os.strerror(int(words[1]))}.")
+    return int(words[0]), float(words[1]), int(words[2])
 
 
 def _text(stream: IO[bytes]) -> str:

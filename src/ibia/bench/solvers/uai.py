@@ -15,6 +15,7 @@ from ibia.bench.solvers.program import (
     MODEL,
     Finished,
     find_program,
+    name_of,
     run_program,
     version_of,
     write_problem,
@@ -42,7 +43,7 @@ class UaiProgram(Solver):
     about: ClassVar[str] = "any program with the command line of the UAI competitions: uai:/path/to/program"
     bare_option: ClassVar[str | None] = "program"
 
-    program: str = option("", str, "its path")
+    program: str = option("", str, "its path", shown=name_of)
     pr: bool = option(False, _yes, "yes: run it for log Z, too")
 
     def version(self) -> str:
