@@ -32,9 +32,9 @@ _UNUSUAL = 3.0
 # The first answer may take this part of the time, and not more than so many seconds.
 _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # Where nothing takes as little, one that takes twice as long as another must be worth so many bits more: the quickest
-# may be reduced by so much, for little, that it tells nothing. Where there is no time for more, that is up to so many
-# times as long as the quickest.
-_DOUBLING, _LITTLE_MORE = 2.0, 1.25
+# may be reduced by so much, for little, that it tells nothing. Up to this part of the time, or to so many times as long
+# as the quickest takes.
+_DOUBLING, _PART, _LITTLE_MORE = 2.0, 0.25, 1.25
 # Without a time limit, a first answer that takes more than this part of the usual time is the only one.
 _ONLY_PART = 0.25
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
@@ -343,7 +343,7 @@ class Search:
         soon = [prediction for prediction in quick if prediction.seconds <= most]
         if soon:
             return soon[-1]
-        most = max(_LITTLE_MORE * soonest, left / _UNCERTAIN)
+        most = max(_LITTLE_MORE * soonest, _PART * left)
         return max(
             (prediction for prediction in quick if prediction.seconds <= most),
             key=lambda way: worth(way.bound, way.reduce) - _DOUBLING * math.log2(way.seconds / soonest),
