@@ -175,7 +175,8 @@ def test_ibia_and_the_setting_of_the_paper(student):
     answer = parse_solver("ibia:bound=10").solve(student, EVIDENCE, Allowance())
     check_exact(answer, student, EVIDENCE)
     assert answer.figures["exact"] is True
-    assert answer.figures["bound"] == 10
+    assert (answer.figures["bound"], answer.figures["reduce"]) == (10, 1.0)
+    assert parse_solver("ibia:bound=10,reduce=auto").solve(student, EVIDENCE, Allowance()).figures["reduce"] == 1.0
     assert len(answer.figures["step_figures"][0]) == len(answer.figures["step_columns"])
     paper = parse_solver("paper:bound=6")
     arguments = paper.arguments(student, Allowance(threads=2))

@@ -35,6 +35,7 @@ _KEPT = (
     "steps",
     "slices",
     "bound",
+    "reduce",
     "bound_reason",
     "max_clique_bits",
     "loss_nats",
@@ -91,7 +92,7 @@ def _bound(text: str) -> float:
 
 
 def _reduction(text: str) -> float | str:
-    return text if text == "demand" else float(text)
+    return text if text in ("auto", "demand") else float(text)
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class Ibia(Solver):
     bound: float | None = option(None, _bound, "largest clique in bits")
     time: float | None = option(None, parse_time, "seconds")
     memory: float | None = option(None, parse_size, "size like 8GB")
-    reduce: float | str | None = option(None, _choice("reduce", _reduction), "bits, or demand")
+    reduce: float | str | None = option(None, _choice("reduce", _reduction), "bits, auto or demand")
     loss: str | None = option(None, _choice("loss"), "kl or mi")
     update: str | None = option(None, _choice("update"), "sweeps or links")
     order: str | None = option(None, _choice("order"), "of the factors")
@@ -191,7 +192,7 @@ class Paper(Ibia):
 
     # The one of its fields whose default stands in the label, because everybody asks for it.
     bound: float | None = option(None, _bound, "largest clique in bits (20)")
-    reduce: float | str | None = option(5.0, _choice("reduce", _reduction), "bits, or demand")
+    reduce: float | str | None = option(5.0, _choice("reduce", _reduction), "bits, auto or demand")
     loss: str | None = option("mi", _choice("loss"), "kl or mi")
     update: str | None = option("links", _choice("update"), "sweeps or links")
 
