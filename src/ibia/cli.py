@@ -119,7 +119,11 @@ def _infer(
     pr: Annotated[str | None, typer.Option(metavar="FILE.PR", help="Write log10 Z (UAI PR).")] = None,
     json_file: JsonOption = None,
     reduce: Annotated[
-        str | None, typer.Option(metavar="BITS|auto|demand", help="Bits to free after each step, or as few as needed; auto: chosen with the bound.")
+        str | None,
+        typer.Option(
+            metavar="BITS|auto|demand",
+            help="Bits to free after each step: so many, chosen with the bound (auto), or as few as needed (demand).",
+        ),
     ] = None,
     loss: Annotated[
         str | None,

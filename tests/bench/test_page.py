@@ -230,6 +230,12 @@ def test_the_page_says_what_runs_were_measured_on():
     assert socket.gethostname() not in text
 
 
+def test_the_page_says_where_the_truth_is_our_own():
+    rows = [row(reference_from="ibia"), row(solver="loopy", reference_from="ibia"), row("m2", reference_from="data")]
+    assert "True answers of 1 model are those of ibia's exact engine." in page(rows).texts[""]
+    assert "True answers" not in page(rows[2:]).texts[""]
+
+
 def test_one_chart_does_not_fill_the_page():
     assert 'class="charts few"' in make_page(order_rows([row()]))
     families = [row(family=name) for name in "abc"]

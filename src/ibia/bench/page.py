@@ -20,6 +20,7 @@ from ibia.bench.families import families_table
 from ibia.bench.machine import machine_sentences
 from ibia.bench.parts import cell, line, named, shown_error, shown_memory, shown_seconds, table
 from ibia.bench.plots import all_figures
+from ibia.bench.reference import OWN
 from ibia.bench.report import counted
 from ibia.bench.summary import (
     EVERY_FAMILY,
@@ -117,7 +118,13 @@ def _overview(results: Results) -> str:
     when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
     machine = " ".join(machine_sentences(run.row for run in results.runs if run.row is not None))
-    return f'<p class="faint">{extent(results)}: {without}.{when}{older} {escape(machine)}</p>'
+    return f'<p class="faint">{extent(results)}: {without}.{when}{older}{_origin(results)} {escape(machine)}</p>'
+
+
+def _origin(results: Results) -> str:
+    """Return a sentence about the models whose true answers are of this package itself; nothing if there are none."""
+    own = {run.instance for run in results.runs if run.row is not None and run.row.get("reference_from") == OWN}
+    return f" True answers of {counted(len(own), 'model')} are those of ibia's exact engine." if own else ""
 
 
 def _methods(results: Results) -> str:

@@ -28,6 +28,7 @@ from ibia.errors import InputError, ZeroProbabilityError
 from ibia.model import Model
 
 __all__ = [
+    "OWN",
     "WIDEST",
     "Reference",
     "cache_folder",
@@ -78,8 +79,9 @@ class Reference:
         return self.marginals is None and self.log10_z == -math.inf
 
 
-_OWN = "ibia"
-_IMPOSSIBLE = Reference("exact", None, -math.inf, origin=_OWN)
+# The origin of references that are computed here.
+OWN = "ibia"
+_IMPOSSIBLE = Reference("exact", None, -math.inf, origin=OWN)
 
 
 def fingerprint(model: Model, evidence: Mapping[int, int]) -> str:
@@ -154,7 +156,7 @@ def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
         return _IMPOSSIBLE
     if not result.exact:
         return Reference()
-    return Reference("exact", result.marginals, result.log10_z, origin=_OWN)
+    return Reference("exact", result.marginals, result.log10_z, origin=OWN)
 
 
 def kept_reference(mark: str, folder: Path | None = None) -> Reference | None:
@@ -190,7 +192,7 @@ def _read(path: Path) -> Reference | None:
                 return _IMPOSSIBLE if float(data["log10_z"]) == -math.inf else Reference()
             ends = np.cumsum(data["cardinalities"])[:-1]
             marginals = tuple(np.split(data["values"], ends))
-            return Reference("exact", marginals, float(data["log10_z"]), origin=_OWN)
+            return Reference("exact", marginals, float(data["log10_z"]), origin=OWN)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
 
