@@ -54,6 +54,9 @@ class Machine:
     reductions: tuple[float, ...] = (1.0,)
     # The power of the reduction that takes less time.
     spared: float = 1.0
+    # What an exact run takes, of time and memory, and how it ends.
+    exact_part: float = 1.0
+    exact_fails: Exception | None = None
 
     sliced: float = 0.0
     slow_slices: float = 0.0
@@ -69,11 +72,12 @@ class Machine:
 
     def actual(self, bound: float, quick: bool, reduce: float = 1.0) -> float:
         tables = self.first * 2.0 ** (bound - 4.0)
-        return (tables + self.graph) / reduce**self.spared * (0.1 if quick else 1.0)
+        part = self.exact_part if bound >= self.width else 1.0
+        return (tables + self.graph) / reduce**self.spared * (0.1 if quick else 1.0) * part
 
     def predict(self, bound: float, quick: bool = False, slices: str = "", reduce: float = 1.0) -> Prediction:
         seconds = self.actual(bound, quick, reduce) / self.off * self.correction
-        size = self.bytes_per_entry * 2.0**bound
+        size = self.bytes_per_entry * 2.0**bound * (self.exact_part if bound >= self.width else 1.0)
         return Prediction(bound, bound >= self.width, quick, 0.0, 0.0, 0.0, size, seconds, seconds, reduce=reduce)
 
     def predict_exact(self, bound: float) -> Prediction | None:
@@ -111,6 +115,8 @@ class Machine:
             self.now = self.control.deadline
             raise Stopped
         exact = predicted.exact
+        if exact and self.exact_fails is not None:
+            raise self.exact_fails
         error = 0.0 if exact else self.errors.get(predicted.bound, 2.0**-predicted.worth)
         return replace(
             TEMPLATE,
@@ -257,8 +263,59 @@ def test_where_tables_cost_little_cliques_are_reduced_by_more(machine):
     assert result.reduce > 1.0
     assert f"{result.bound:g} bits, reduced by {result.reduce:g} gave the best" in result.bound_reason
     assert result.reduce in [attempt.reduce for attempt in result.attempts]
-    # Where tables are all that costs, there is nothing to gain.
-    assert machine(first=1.0, reductions=REDUCTIONS).search(None, 200.0).reduce <= 3.0
+    # Where reduction spares hardly any time, there is nothing to gain.
+    assert machine(graph=4.0, reductions=REDUCTIONS, spared=0.01).search(None, 20.0).reduce == 1.0
+
+
+def test_further_alternatives_are_of_the_same_bound_and_reduction(machine):
+    made = machine(graph=4.0, reductions=REDUCTIONS, alternatives=6)
+    result = made.search(12.0, 60.0)
+    assert result.alternatives == 6
+    last = [attempt for attempt in result.attempts if attempt.alternatives > 2]
+    assert len(last) > 1
+    assert {(attempt.bound, attempt.reduce) for attempt in last} == {(result.bound, result.reduce)}
+
+
+@pytest.mark.parametrize("seconds", [5.0, None])
+def test_an_exact_answer_comes_first_where_approximations_take_longer(machine, seconds):
+    """They handle each clique many times, an exact run once."""
+    made = machine(width=12.0, graph=300.0, exact_part=0.01)
+    result = made.search(None, seconds)
+    assert result.exact
+    assert len(result.attempts) == 1
+
+
+def test_an_exact_answer_comes_first_where_approximations_need_more_memory(machine):
+    made = machine(width=12.0, graph=1000.0, bytes_per_entry=1.0, exact_part=0.001)
+    result = made.search(None, 5.0, memory_limit=8.0)
+    assert result.exact
+    assert len(result.attempts) == 1
+
+
+def test_an_exact_run_in_which_numbers_vanish_is_not_repeated(machine):
+    made = machine(width=19.0, exact_fails=RangeError("numbers vanish"))
+    result = made.search(None, 300.0)
+    assert not result.exact
+    assert [attempt.outcome for attempt in result.attempts].count("out of range") == 1
+
+
+def test_what_is_certainly_impossible_has_no_answer_whatever_approximations_say(machine):
+    made = machine(width=19.0, exact_fails=ZeroProbabilityError("nothing is possible", certain=True))
+    with pytest.raises(ZeroProbabilityError):
+        made.search(None, 300.0)
+    assert made.reported
+
+
+def test_a_first_answer_that_is_far_too_late_gives_way_to_loopy_propagation(machine):
+    """Predicted to take two seconds, it takes more than a minute, and nothing else would take less."""
+    made = machine(graph=1000.0, off=50.0, stands_in=True)
+    result = made.search(None, 60.0)
+    assert result.loopy
+    assert result.attempts[0].outcome == "too slow"
+    assert made.now <= 160.0
+    # Who has no such answer waits for the other one.
+    with pytest.raises(Stopped):
+        machine(graph=1000.0, off=50.0).search(None, 60.0)
 
 
 def test_where_only_one_answer_fits_into_the_usual_time_it_is_as_good_as_that_allows(machine):

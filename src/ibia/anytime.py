@@ -1,8 +1,8 @@
-"""Anytime: which bounds to try, within time and memory, and which answer to keep.
+"""Anytime: which bounds and reductions to try, within time and memory, and which answer to keep.
 
-A first answer comes soon, from a small bound and one order of the factors. Then the bound is raised while the next one
-is predicted to fit in what is left; the answers' own estimates of their error decide which is kept. What time remains
-goes to more alternatives at the last bound. How an answer is computed, and what it costs, others know (``answer.py``,
+A first answer comes soon, from one order of the factors. Then what is worth more (``ladder.py``) is tried while it is
+predicted to fit in what is left; the answers' own estimates of their error decide which is kept. What time remains goes
+to more alternatives of the last one. How an answer is computed, and what it costs, others know (``answer.py``,
 ``predict.py``).
 """
 
@@ -35,12 +35,15 @@ _FIRST_PART, _FIRST_SECONDS = 0.05, 2.0
 # may be reduced by so much, for little, that it tells nothing. Up to this part of the time, or to so many times as long
 # as the quickest takes.
 _DOUBLING, _PART, _LITTLE_MORE = 2.0, 0.25, 1.25
+_INSTANT = 1e-9
 # Without a time limit, a first answer that takes more than this part of the usual time is the only one.
 _ONLY_PART = 0.25
 # Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
 _SOON, _LOOPY_PART = 5.0, 0.15
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
 _PATIENCE, _SHORTER = 0.25, 8.0
+# If there is no such one, it is given up after this part of the time, so that loopy propagation can stand in.
+_LAST_PATIENCE = 0.6
 # Predictions made from short runs are off at times: an attempt that should take more than so many times as long as the
 # one before it, and than this part of the time left, comes after a shorter one, if there is one.
 _GROWTH, _NEXT_PART = 8.0, 0.15
@@ -136,6 +139,8 @@ class Search:
         self._best: Result | None = None
         self._out_of_range: RangeError | ZeroProbabilityError | None = None
         self._too_slow = False
+        # Whether an exact run ended with numbers that vanished: another one would, too.
+        self._vanished = False
         # The lowest bounds at which an approximation, and an exact run, needed more memory than there is.
         self._ran_out = {False: math.inf, True: math.inf}
         self._reason = ""
@@ -176,14 +181,19 @@ class Search:
         On a busy machine it may take far longer than predicted. Then it is given up for a smaller one.
         """
         predicted = self._first()
-        if self._loopy is not None and predicted.seconds > _SOON and not predicted.exact:
-            self._control.check()
-            self._keep(self._loopy(time.monotonic() + _LOOPY_PART * max(self._left(), 0.0)))
+        if predicted.seconds > _SOON and not predicted.exact:
+            self._propagate()
+        limited = self._goal.time_limit is not None
         while True:
             # Where most of the time is graph work, smaller bounds take no less.
-            shorter = [] if self._goal.time_limit is None else self._quick_below(predicted)
+            shorter = self._quick_below(predicted) if limited else []
             shorter = [other for other in shorter if other.seconds <= predicted.seconds / _SHORTER]
-            going_on = self._try(predicted, _PATIENCE * self._left() if shorter else math.inf)
+            patience = math.inf
+            if shorter:
+                patience = _PATIENCE * self._left()
+            elif limited and self._loopy is not None and self._best is None and not predicted.exact:
+                patience = _LAST_PATIENCE * self._left()
+            going_on = self._try(predicted, patience)
             outcome = self._attempts[-1].outcome
             if outcome not in (_OUT_OF_MEMORY, _TOO_SLOW):
                 return going_on
@@ -194,12 +204,20 @@ class Search:
                 shorter = self._quick_below(predicted)
                 shorter = [self._soon(shorter)] if shorter else []
             if not shorter:
+                if outcome == _TOO_SLOW and self._best is None:
+                    self._propagate()
                 return False
             predicted = shorter[-1]
 
+    def _propagate(self) -> None:
+        """Have the answer of loopy propagation, where that may stand in for others."""
+        if self._loopy is not None:
+            self._control.check()
+            self._keep(self._loopy(time.monotonic() + _LOOPY_PART * max(self._left(), 0.0)))
+
     def _quick_below(self, predicted: Prediction) -> list[Prediction]:
         """Return what quick answers that are worth less than another will cost, which are approximations."""
-        quick = self._ladder.predictions(self._fits_memory, self._left(), quick=True, slices="never")
+        quick = self._ladder.predictions(self._may_do, self._left(), quick=True, slices="never")
         return [other for other in quick if not other.exact and other.worth < predicted.worth]
 
     def _answer_asked(self, bound: float) -> None:
@@ -250,12 +268,12 @@ class Search:
             outcome, self._too_slow = _TOO_SLOW, self._too_slow or (unlimited and predicted.exact)
         except (RangeError, ZeroProbabilityError) as error:
             # An approximation may have ruled out what is possible, or numbers vanished: other bounds may do.
-            # Loopy propagation does not notice what is impossible.
-            unanswered = self._best is None or self._best.loopy
+            # Whoever is certain that nothing is possible knows more than approximations do.
             certain = isinstance(error, ZeroProbabilityError) and error.certain
-            if (certain and unanswered) or (predicted.exact and self._best is None):
+            if certain or (predicted.exact and self._best is None):
                 raise
             outcome, self._out_of_range = "out of range", error
+            self._vanished = self._vanished or predicted.exact
         finally:
             self._control.deadline = deadline
             seconds = time.monotonic() - began
@@ -325,7 +343,11 @@ class Search:
         exact = self._exact(most, most)
         if exact is not None:
             return exact
-        return self._soon(self._ladder.predictions(self._fits_memory, left, quick=True))
+        # To look for slices takes time: that is done for the exact answer alone.
+        quick = self._soon(self._ladder.predictions(self._may_do, left, quick=True, slices="never"))
+        # An approximation may take longer than the exact answer, or more memory.
+        most = quick.seconds if self._may_do(quick) else math.inf
+        return self._exact(most, most) or quick
 
     def _first_seconds(self) -> float:
         """Return how long a first answer may take."""
@@ -334,7 +356,7 @@ class Search:
     def _soon(self, quick: list[Prediction]) -> Prediction:
         """Return the best of some quick answers that is soon there, or not much later than the first one could be."""
         quick = [prediction for prediction in quick if prediction.bytes <= self._memory] or quick[:1]
-        soonest = min(prediction.seconds for prediction in quick)
+        soonest = max(min(prediction.seconds for prediction in quick), _INSTANT)
         left = self._left()
         most = self._first_seconds()
         if self._goal.time_limit is None and soonest > _ONLY_PART * left:
@@ -346,7 +368,7 @@ class Search:
         most = max(_LITTLE_MORE * soonest, _PART * left)
         return max(
             (prediction for prediction in quick if prediction.seconds <= most),
-            key=lambda way: worth(way.bound, way.reduce) - _DOUBLING * math.log2(way.seconds / soonest),
+            key=lambda way: worth(way.bound, way.reduce) - _DOUBLING * math.log2(max(way.seconds / soonest, 1.0)),
         )
 
     def _exact(self, most: float, in_slices: float) -> Prediction | None:
@@ -357,14 +379,14 @@ class Search:
         most, in_slices
             Seconds that it may take as a whole, and in slices.
         """
-        if self._too_slow and self._goal.time_limit is None:
+        if self._vanished or (self._too_slow and self._goal.time_limit is None):
             return None
         # Slices take about as long as the whole; to find them takes time too.
-        whole = self._predictor.predict(self._predictor.exact_bound)
+        whole = self._predictor.predict(self._predictor.exact_bound, reduce=self._ladder.usual)
         if whole.seconds > _WORTH_SLICING * in_slices:
             return None
         ladder = self._ladder.bounds()
-        if ladder[-1] >= whole.bound and self._fits_memory(whole) and whole.seconds <= most:
+        if ladder[-1] >= whole.bound and self._may_do(whole) and whole.seconds <= most:
             return whole
         best: Prediction | None = None
         for bound in reversed([bound for bound in ladder if bound < whole.bound]):
@@ -376,7 +398,7 @@ class Search:
                 break
             if predicted.seconds > _WORTH_SLICING * in_slices:
                 break
-            if self._fits_memory(predicted) and predicted.seconds <= in_slices:
+            if self._may_do(predicted) and predicted.seconds <= in_slices:
                 best = predicted
         return best
 
@@ -386,14 +408,14 @@ class Search:
         last = self._last()
         # After a quick look the same bound, and one a little lower, is worth a thorough one.
         least = worth(last.bound, last.reduce) - (_QUICK_GAIN if last.quick else 0.0)
-        predictions = self._ladder.predictions(self._fits_memory, left, least)
+        predictions = self._ladder.predictions(self._may_do, left, least)
         affordable = self._affordable(predictions, left)
         exact = self._exact(left, left) if self._goal.time_limit is None else self._exact(left / _MARGIN, _HOPE * left)
         if exact is not None:
             affordable = [*(sooner for sooner in affordable if sooner.seconds < exact.seconds), exact]
         if not affordable and last.quick:
             least = worth(last.bound, last.reduce)
-            predictions = self._ladder.predictions(self._fits_memory, left, least, quick=True)
+            predictions = self._ladder.predictions(self._may_do, left, least, quick=True)
             affordable = self._affordable(predictions, left)
         if not affordable:
             self._reason = self._too_much(predictions[0], left) if predictions else _HIGHEST
@@ -450,7 +472,7 @@ class Search:
         return [
             prediction
             for prediction in predictions
-            if self._fits_memory(prediction) and self._margin(prediction) * prediction.seconds <= left
+            if self._may_do(prediction) and self._margin(prediction) * prediction.seconds <= left
         ]
 
     def _margin(self, prediction: Prediction) -> float:
@@ -459,8 +481,10 @@ class Search:
             return 1.0
         return _MARGIN if prediction.exact else _UNCERTAIN
 
-    def _fits_memory(self, prediction: Prediction) -> bool:
-        """Tell whether there should be memory for a run, by its prediction and by what ran out before."""
+    def _may_do(self, prediction: Prediction) -> bool:
+        """Tell whether there should be memory for a run, by its prediction and by how others ended before."""
+        if prediction.exact and self._vanished:
+            return False
         return prediction.bytes <= self._memory and prediction.bound < self._ran_out[prediction.exact]
 
     def _too_much(self, prediction: Prediction, left: float) -> str:
@@ -521,8 +545,8 @@ class Search:
 
 
 def _quality(result: Result) -> tuple[bool, bool, float, float]:
-    """Return a sort key, the best first: exact answers, then small errors; the larger bound among equals.
+    """Return a sort key, the best first: exact answers, then small errors; among equals what is worth more.
 
     Loopy propagation comes last: it knows nothing of its error.
     """
-    return (not result.exact, result.loopy, result.error.typical, -result.bound)
+    return (not result.exact, result.loopy, result.error.typical, -worth(result.bound, result.reduce or 1.0))

@@ -146,7 +146,8 @@ class Sizes:
         """
         if self._problem.width <= bound + _EPSILON:
             return self._whole
-        approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives, max(reduce, 1.0))
+        reduce = max(min(reduce, bound), 1.0)
+        approximate = self._approximate(max(bound, self.largest_factor), quick, alternatives, reduce)
         # Slices take about as long as the whole would, at least.
         if slices == "never" or (slices == "auto" and self._whole.work > _WORTH_EXACTNESS * approximate.total):
             return approximate

@@ -75,7 +75,7 @@ class Ladder:
         fits
             Tells whether there is the memory for a way. The last one returned may be the best of those without.
         seconds
-            Of those that take longer, one is enough.
+            Of those that take longer, one is enough. An exact one that takes less than they do is not looked for.
         above
             Leave out what is worth no more than this.
         quick, slices
@@ -88,11 +88,14 @@ class Ladder:
                 if reduce > max(_MOST_REDUCED * bound, self.usual):
                     continue
                 predicted = self._predictor.predict(bound, quick, slices, reduce)
+                if predicted.exact and reduce != self.usual:
+                    # Nothing is reduced.
+                    break
                 if predicted.worth <= above:
                     continue
                 enough = fits(predicted)
                 (fitting if enough else too_large).append(predicted)
-                # Higher bounds take longer, and more memory.
+                # Higher bounds take longer, and more memory, until one is exact: who wants that one asks for it.
                 if not enough or predicted.seconds > seconds:
                     break
         ways: list[Prediction] = []

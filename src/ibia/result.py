@@ -32,7 +32,8 @@ class Attempt:
     bound
         Bits of the largest clique.
     reduce
-        Bits by which cliques were reduced after each step.
+        Bits by which cliques were reduced after each step; of no meaning where the answer is exact, or that was done
+        only where the next factor needed room.
     quick
         Whether only one order of the factors was tried, with one backward sweep, for a first answer soon.
     predicted_seconds, seconds
@@ -123,7 +124,8 @@ class Result:
     bound
         Bits that the largest clique was allowed.
     reduce
-        Bits by which cliques were reduced after each step (None: only where the next factor needed room).
+        Bits by which cliques were reduced after each step (None: only where the next factor needed room); of no meaning
+        where the answer is exact, or of loopy propagation.
     loss
         Nats lost by all local marginalisations (Kullback–Leibler divergence).
     worst_loss
