@@ -19,6 +19,7 @@ from ibia.bench.run import ANSWERED
 
 __all__ = [
     "EVERY_FAMILY",
+    "MARGINALS_KNOWN",
     "NOT_RUN",
     "ROUNDING",
     "Instance",
@@ -40,6 +41,8 @@ NOT_RUN = "not run"
 EVERY_FAMILY = "all"
 # Errors below this are rounding: none of them is better than another.
 ROUNDING = 1e-10
+# The column that says whether the true marginals of a model are known; older rows lack it.
+MARGINALS_KNOWN = "marginals_known"
 
 # Errors below this say nothing where the reference has six digits only.
 _SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
@@ -198,9 +201,13 @@ def says_nothing(row: Row) -> bool:
 
 
 def memory_of(row: Row) -> float | None:
-    """Return the most bytes a run held: of a program outside of Python, that alone."""
-    held: float | None = row["program_memory_bytes"] if "program_memory_bytes" in row else row.get("peak_memory_bytes")
-    return held
+    """Return the most bytes a run held: of a program outside of Python, that alone; None if it is not known."""
+    if "program_memory_bytes" not in row:
+        held: float | None = row.get("peak_memory_bytes")
+        return held
+    # What older rows call that of the program was that of the bench, too. They lack what newer ones say of the truth.
+    is_measured = "reference_from" in row or MARGINALS_KNOWN in row
+    return row["program_memory_bytes"] if is_measured else None
 
 
 @dataclass(frozen=True)
@@ -232,7 +239,7 @@ class Summary:
     seconds
         Mean.
     memory
-        Most bytes of all.
+        Most bytes of all; None if it is not known of all.
     """
 
     family: str
@@ -290,7 +297,7 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
         ruled_out=sum(row.get("ruled_out") or 0 for row in compared),
         absolute=max(absolute, default=None),
         seconds=_mean([row["seconds"] for row in answers]),
-        memory=max(held, default=None),
+        memory=max(held, default=None) if len(held) == len(answers) else None,
     )
 
 
