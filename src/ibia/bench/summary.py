@@ -26,6 +26,7 @@ __all__ = [
     "Results",
     "Run",
     "Summary",
+    "known_marginals",
     "memory_of",
     "middle",
     "natural_order",
@@ -43,6 +44,8 @@ EVERY_FAMILY = "all"
 ROUNDING = 1e-10
 # The column that says whether the true marginals of a model are known; older rows lack it.
 MARGINALS_KNOWN = "marginals_known"
+# How `run` begins the sentence that says why a reference was not computed.
+_NOT_COMPUTED = "The exact answer could not be computed"
 
 # Errors below this say nothing where the reference has six digits only.
 _SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
@@ -198,6 +201,27 @@ def true_error(row: Row) -> float | None:
 def says_nothing(row: Row) -> bool:
     """Tell whether the error of an answer is below what its reference resolves."""
     return row.get("reference") == _SIX_DIGITS and (row.get("hd_max") or 0.0) < _SMALLEST_OF_SIX_DIGITS
+
+
+def known_marginals(results: Results) -> dict[Instance, bool | None]:
+    """Return of each model whether its true marginals are known; None if its rows, which are older ones, do not say."""
+    rows: dict[Instance, list[Row]] = {instance: [] for instance in results.instances}
+    for run in results.runs:
+        if run.row is not None:
+            rows[run.instance].append(run.row)
+    return {instance: _has_marginals(found) for instance, found in rows.items()}
+
+
+def _has_marginals(rows: Sequence[Row]) -> bool | None:
+    said = [row[MARGINALS_KNOWN] for row in rows if MARGINALS_KNOWN in row]
+    faults = [row["reference_error"] for row in rows if "reference_error" in row]
+    # What cannot be used, or compared to the end, is there; what was to be computed may not be.
+    at_hand = any(not fault.startswith(_NOT_COMPUTED) for fault in faults)
+    if any(said) or any(row.get("hd_max") is not None for row in rows) or (at_hand and not said):
+        return True
+    if said or any(row["status"] == ANSWERED and "reference_error" not in row for row in rows):
+        return False
+    return None
 
 
 def memory_of(row: Row) -> float | None:
