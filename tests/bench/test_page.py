@@ -226,10 +226,11 @@ def test_large_models_that_nobody_answered_are_models():
 def test_small_models_that_nobody_answered_or_compared_are_models():
     rows = [row("g1", observed=0), row("g2", observed=0, status="out of time", marginals_known=True)]
     fault = {"hd_avg": None, "hd_max": None, "reference": "none", "reference_error": "g3.MAR: 2 marginals."}
-    found = page([*rows, row("g3", observed=0, **fault)])
-    assert found.line("Grids", "3 / 8", under="Errors by family")[-1] == "0.0010 / 0.010 (1 of 3)"
-    assert "g2 (out of time), g3 (not compared)." in found.texts["paper"]
-    assert not any("Large models" in heading for heading in found.headings)
+    for said in ({}, {"marginals_known": False}):
+        found = page([*rows, row("g3", observed=0, **fault, **said)])
+        assert found.line("Grids", "3 / 8", under="Errors by family")[-1] == "0.0010 / 0.010 (1 of 3)"
+        assert "g2 (out of time), g3 (not compared)." in found.texts["paper"]
+        assert not any("Large models" in heading for heading in found.headings)
     # The paper's networks have no evidence, be they answered or not.
     networks = [row(name, family="Bnlearn", status="crashed", observed=name == "b_e1") for name in ("b", "b_e1")]
     found = page([row("a", family="Bnlearn", observed=0), *networks])

@@ -215,9 +215,9 @@ def known_marginals(results: Results) -> dict[Instance, bool | None]:
 def _has_marginals(rows: Sequence[Row]) -> bool | None:
     said = [row[MARGINALS_KNOWN] for row in rows if MARGINALS_KNOWN in row]
     faults = [row["reference_error"] for row in rows if "reference_error" in row]
-    # What cannot be used, or compared to the end, is there; what was to be computed may not be.
+    # What cannot be used, or compared to the end, is there, whatever rows say; what was to be computed may not be.
     at_hand = any(not fault.startswith(_NOT_COMPUTED) for fault in faults)
-    if any(said) or any(row.get("hd_max") is not None for row in rows) or (at_hand and not said):
+    if at_hand or any(said) or any(row.get("hd_max") is not None for row in rows):
         return True
     if said or any(row["status"] == ANSWERED and "reference_error" not in row for row in rows):
         return False
