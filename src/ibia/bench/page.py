@@ -133,8 +133,8 @@ def _origin(results: Results) -> str:
             told.add(run.instance)
             if row["reference_from"] == OWN:
                 own.add(run.instance)
-        elif row.get("reference") == "exact":
-            # Older rows do not say it, but nobody else has true answers of generated models.
+        elif run.answer is not None and row.get("reference") == "exact":
+            # Older answers do not say it, but nobody else has true ones of generated models.
             (own if row.get("source") == "generated" else untold).add(run.instance)
     untold -= own | told
     words = f" True answers of {counted(len(own), 'model')} are those of ibia's exact engine." if own else ""
