@@ -77,9 +77,9 @@ def test_a_bar_in_the_name_of_a_family_does_not_end_a_cell():
 
 def test_results_without_anything_to_compare_are_a_sentence():
     unknown, failed = row("m1", hd_avg=None, hd_max=None), row("m2", status="out of time")
-    with pytest.raises(InputError, match="1 model answered without known marginals, 1 model without an answer"):
+    with pytest.raises(InputError, match="1 model answered and not compared, 1 model without an answer"):
         peer_lines(order_rows([unknown, failed]))
-    with pytest.raises(InputError, match="0 models answered without known marginals, 1 model without an answer"):
+    with pytest.raises(InputError, match="0 models answered and not compared, 1 model without an answer"):
         peer_lines(order_rows([failed]))
 
 
@@ -89,6 +89,47 @@ def test_models_without_known_marginals_are_not_in_it():
     )
     assert found["Grids"]["models"] == "1"
     assert "loopy" not in found["Grids"]
+
+
+FAULT = {"hd_avg": None, "hd_max": None, "reference": "none", "reference_error": "m1.MAR: 2 marginals, expected 9."}
+
+
+def test_an_answer_that_was_not_compared_takes_its_model_from_nobody():
+    rows = [
+        row("m1", "ibia", hd_avg=0.1, hd_max=0.2),
+        row("m2", "ibia", hd_avg=0.3, hd_max=0.4),
+        row("m1", "loopy", **FAULT),
+        row("m2", "loopy", hd_avg=0.5, hd_max=0.6),
+        row("m1", "slow", **FAULT),
+        row("m2", "slow", status="out of time"),
+        row("m1", "late", **FAULT),
+    ]
+    found, _ = table(rows)
+    assert found["Grids"]["models"] == "2"
+    assert found["Grids"]["ibia"] == "0.20 / 0.30"
+    assert found["Grids"]["loopy"] == "0.50 / 0.60 (1 of 2, 1 not compared)"
+    assert found["Grids"]["slow"] == "not compared (1 of 2)"
+    assert found["Grids"]["late"] == "not compared (1 of 1, 1 not run)"
+    # What is at hand and cannot be used is known of the model.
+    assert table([*rows, row("m3", "late", **FAULT)])[0]["Grids"]["models"] == "3"
+    # What could not be computed is not.
+    unknown = {**FAULT, "reference_error": "The exact answer could not be computed: stopped."}
+    assert table([*rows, row("m3", "late", **unknown)])[0]["Grids"]["models"] == "2"
+
+
+def test_rows_say_of_models_without_answers_whether_anything_is_known():
+    rows = [row("m1"), *(row(f"m{number}", status="out of time", marginals_known=number < 4) for number in range(2, 9))]
+    found, _ = table(rows)
+    assert found["Grids"]["models"] == "3"
+    assert found["Grids"]["ibia:bound=12"] == "0.0010 / 0.010 (1 of 3)"
+
+
+def test_wrong_claims_about_models_without_known_marginals_are_named():
+    open_model = {"hd_avg": None, "hd_max": None, "reference": "official-PR-only", "log10_z": -30.0}
+    wrong = row("big", "cte", exact=True, **{**open_model, "delta_log10_z": 0.5})
+    found, below = table([row("m1", "ibia"), wrong])
+    assert "cte" not in found["Grids"]
+    assert "- cte says it is exact, and is not by the reference: Grids/big: log10 Z off by 0.5" in below
 
 
 def test_seconds_and_limits_stand_below_and_figures_from_elsewhere_say_so():

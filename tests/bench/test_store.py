@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from bench_rows import row
+from ibia.bench import commands
+from ibia.bench.solvers import parse_solver
 from ibia.bench.store import Store, read_results
+from ibia.bench.summary import order_rows
 from ibia.errors import InputError
 
 
@@ -99,3 +103,35 @@ def test_devices_and_files_without_rows(tmp_path):
     with Store(tmp_path / "old.jsonl"):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["old.jsonl"]
+
+
+def test_rows_of_programs_with_paths_are_those_of_the_solvers_as_they_are_called_now(path):
+    then, now = "uai:program=/some/where/solver", parse_solver("uai:/some/where/solver").label
+    old = row(solver=then, status="crashed")
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in (old, row(solver=now), row("m2", then))))
+    found = read_results([path])
+    assert [(entry["name"], entry["solver"], entry["status"]) for entry in found] == [
+        ("m1", now, "answered"),
+        ("m2", now, "answered"),
+    ]
+    # They are asked for in any way, and shown without the path.
+    for asked in ("uai:/some/where/solver", then, now, "uai"):
+        assert commands._read([path], [asked]) == found
+    assert order_rows(found).methods == (now,)
+
+
+def test_rows_keep_labels_that_nobody_knows_better(path):
+    labels = ["ibia:bound=20,order=breadth", "uai:program=solver", "merlin:program=/a,nothing=5", "unheard:program=/a"]
+    path.write_text("".join(json.dumps(row(solver=label)) + "\n" for label in labels))
+    assert [entry["solver"] for entry in read_results([path])] == labels
+    # Options as they were written once.
+    path.write_text(json.dumps(row(solver="uai:program=/some/solver,pr=True")) + "\n")
+    assert [entry["solver"] for entry in read_results([path])] == [parse_solver("uai:/some/solver,pr=yes").label]
+
+
+def test_of_rows_whose_keys_were_made_otherwise_the_last_counts(path):
+    path.write_text("".join(json.dumps(row(key=key, seconds=seconds)) + "\n" for key, seconds in (("a", 1), ("b", 2))))
+    assert [entry["seconds"] for entry in read_results([path])] == [2]
+    versions = ({**row(key="a"), "version": version} for version in ("1", "2"))
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in versions))
+    assert [entry["version"] for entry in read_results([path])] == ["1", "2"]

@@ -105,7 +105,17 @@ def test_small_errors_say_nothing_against_references_of_six_digits():
 
 def test_memory_of_a_program_is_that_alone():
     assert memory_of(row()) == 2**20
-    assert memory_of(row(program_memory_bytes=7)) == 7
+    assert memory_of(row(program_memory_bytes=7, reference_from="data")) == 7
+    assert memory_of(row(program_memory_bytes=7, marginals_known=False)) == 7
+
+
+def test_memory_of_programs_in_older_rows_is_not_known():
+    old, new = row("m1", program_memory_bytes=9), row("m2", program_memory_bytes=7, reference_from="ibia")
+    assert memory_of(old) is None
+    # The most of some is not that of all.
+    for rows, memory in (([old, new], None), ([new], 7)):
+        runs = order_rows(rows).runs
+        assert summarise("Grids", "ibia:bound=12", runs).memory == memory
 
 
 def test_the_front_has_what_nothing_beats():

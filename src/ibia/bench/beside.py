@@ -7,13 +7,14 @@ Knows the figures that `tables` holds and how they look. What the paper's own li
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from ibia.bench.apart import Row
 from ibia.bench.parts import cell, line, named, shown_error, shown_seconds, table
 from ibia.bench.report import mean
-from ibia.bench.summary import Instance, Results, Run
+from ibia.bench.summary import Instance, Results, Run, known_marginals
 from ibia.bench.tables import published
 
 __all__ = ["beside_the_paper"]
@@ -26,71 +27,100 @@ _OVER = 1.05
 # Of the models that are missing, so many are named for each method.
 _NAMED = 12
 
+# The tables of errors that look the same.
+_ERROR_TABLES = {"Errors by family": "smallInst", "Against IJGP-SampleSearch": "ijgpss"}
+
 # Answers by method, of each model.
 Answers = Mapping[Instance, Mapping[str, Row]]
 
 
+@dataclass(frozen=True)
+class Standing:
+    """The models, answered or not, with their answers by method.
+
+    Attributes
+    ----------
+    compared
+        Models whose true marginals are known, with the answers that were compared.
+    others
+        Those where they are not, with all answers.
+    unsaid
+        Models of either of which rows do not say in which they belong.
+    observed
+        Models with evidence.
+    """
+
+    compared: Answers
+    others: Answers
+    unsaid: frozenset[Instance]
+    observed: frozenset[Instance]
+
+
 def beside_the_paper(results: Results) -> str:
     """Return the section; nothing if none of the paper's models or families is there."""
-    compared, others = _answers(results)
-    parts = [
-        _error_part(results, compared, "smallInst", "Errors by family: HD_avg / HD_max"),
-        _error_part(results, compared, "ijgpss", "Against IJGP-SampleSearch: HD_avg / HD_max"),
-        _order_part(results, compared),
-        _share_part(results, others),
-        _named_part(results, {**compared, **others}),
-    ]
-    if not any(parts):
+    standing = _standing(results)
+    parts = {
+        **{title: _error_part(results, standing, name, title) for title, name in _ERROR_TABLES.items()},
+        "Topological against another order": _order_part(results, standing),
+        "Large models": _share_part(results, standing),
+        "Models that the paper names": _named_part(results, {**standing.compared, **standing.others}),
+    }
+    if not any(parts.values()):
         return ""
     words = (
         "Published figures are of the authors' own machine, within the minutes that stand with them; ours are within "
         "the limits of the runs. A dash: nothing published, as not all models of the set were solved, or no answer."
     )
-    nobody = _unanswered(results)
-    return f'<p>{words}</p>{"".join(parts)}{nobody}<p class="faint">{escape(published()["source"])}</p>'
+    absent = [title for title, part in parts.items() if not part]
+    last = [
+        *([f"Of these tables of the paper there is no model here: {', '.join(absent)}."] if absent else []),
+        *_unsaid_lines(standing),
+        published()["source"],
+    ]
+    notes = "".join(f'<p class="faint">{escape(sentence)}</p>' for sentence in last)
+    return f"<p>{words}</p>{''.join(parts.values())}{notes}"
 
 
-def _answers(results: Results) -> tuple[Answers, Answers]:
-    """Return the answers by method: of models whose true marginals are known, and of those where they are not.
-
-    A model that nobody answered is in neither: results do not say which it is.
-    """
-    found: dict[Instance, dict[str, Row]] = {}
-    known = set()
+def _standing(results: Results) -> Standing:
+    """Return where the models stand: one that nobody answered counts, too."""
+    answers: dict[Instance, dict[str, Row]] = {instance: {} for instance in results.instances}
+    observed = set()
     for run in results.runs:
-        if run.answer is not None:
-            answers = found.setdefault(run.instance, {})
-            # Loopy propagation that stands in for ibia is no answer of it.
-            if not run.answer.get("loopy"):
-                answers[run.method] = run.answer
-            if run.error is not None:
-                known.add(run.instance)
-    # Of a model with a reference, answers may not have been compared.
-    compared = {
-        instance: {method: row for method, row in found[instance].items() if row.get("hd_max") is not None}
-        for instance in found
-        if instance in known
-    }
-    return compared, {instance: answers for instance, answers in found.items() if instance not in known}
+        # Loopy propagation that stands in for ibia is no answer of it.
+        if run.answer is not None and not run.answer.get("loopy"):
+            answers[run.instance][run.method] = run.answer
+        if run.row is not None and run.row.get("observed"):
+            observed.add(run.instance)
+    compared: dict[Instance, Mapping[str, Row]] = {}
+    others: dict[Instance, Mapping[str, Row]] = {}
+    unsaid = set()
+    large = published()["tables"]["numInst"]["families"]
+    for instance, is_known in known_marginals(results).items():
+        found = answers[instance]
+        if is_known is None:
+            unsaid.add(instance)
+        if is_known or (is_known is None and instance.family not in large):
+            # Of a model with a reference, answers may not have been compared.
+            compared[instance] = {method: row for method, row in found.items() if row.get("hd_max") is not None}
+        else:
+            others[instance] = found
+    return Standing(compared, others, frozenset(unsaid), frozenset(observed))
 
 
-def _members(found: Answers, family: str, figures: Mapping[str, Any]) -> Answers:
+def _members(standing: Standing, found: Answers, family: str, figures: Mapping[str, Any]) -> Answers:
     """Return the models of a family of the paper."""
     # The paper's networks of some families have no evidence; ours may be there with and without.
     unobserved = figures.get("evidence") == 0
     return {
         instance: answers
         for instance, answers in found.items()
-        if instance.family == family and not (unobserved and _is_observed(answers))
+        if instance.family == family and not (unobserved and instance in standing.observed)
     }
-
-
-def _is_observed(answers: Mapping[str, Row]) -> bool:
-    return any(row.get("observed") for row in answers.values())
 
 
 def _part(
     results: Results,
+    standing: Standing,
     found: Answers,
     families: Mapping[str, Any],
     headings: Sequence[str],
@@ -106,7 +136,7 @@ def _part(
     lines: list[str] = []
     members: dict[Instance, Mapping[str, Row]] = {}
     for family, figures in families.items():
-        here = _members(found, family, figures)
+        here = _members(standing, found, family, figures)
         if here:
             first = [cell(escape(family), "left"), cell(f"{len(here)} / {figures['instances']}")]
             lines.append(line([*first, *cells(figures, here)]))
@@ -146,19 +176,25 @@ def _outcome(run: Run) -> str:
     return "loopy propagation alone" if run.answer.get("loopy") else "not compared"
 
 
-def _unanswered(results: Results) -> str:
-    """Return a line about the models of the paper's families that nobody answered."""
-    families = {family for entry in published()["tables"].values() for family in entry.get("families", ())}
-    answered = {run.instance for run in results.runs if run.answer is not None}
-    names = [entry.name for entry in results.instances if entry.family in families and entry not in answered]
+def _unsaid_lines(standing: Standing) -> list[str]:
+    """Return a sentence about the models of the paper's families that may be in the wrong tables, if there are any."""
+    members: set[Instance] = set()
+    for name, entry in published()["tables"].items():
+        found = standing.others if name == "numInst" else standing.compared
+        for family, figures in entry.get("families", {}).items():
+            members.update(_members(standing, found, family, figures))
+    names = [instance.name for instance in sorted(standing.unsaid & members)]
     if not names:
-        return ""
+        return []
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    words = f"In no table of families, as nobody answered them: {', '.join(names[:_NAMED])}{more}."
-    return f'<p class="faint">{escape(words)}</p>'
+    return [
+        "Rows do not say whether the true marginals of these models are known, as they are older ones and no answer "
+        "shows it; they count as large models where the paper has such of their family, else as models with known "
+        f"marginals: {', '.join(names[:_NAMED])}{more}."
+    ]
 
 
-def _error_part(results: Results, compared: Answers, name: str, title: str) -> str:
+def _error_part(results: Results, standing: Standing, name: str, title: str) -> str:
     theirs = published()["tables"][name]
     places = [
         place
@@ -174,10 +210,10 @@ def _error_part(results: Results, compared: Answers, name: str, title: str) -> s
 
     headings = [_titled(theirs["columns"][place]) for place in places]
     words = (
-        f"<h3>{title}</h3><p>Means over the models with known marginals: published ones over all of the paper's set, "
-        "ours over those here, whose numbers stand side by side.</p>"
+        f"<h3>{title}: HD_avg / HD_max</h3><p>Means over the models with known marginals: published ones over all of "
+        "the paper's set, ours over those here, whose numbers stand side by side.</p>"
     )
-    found = _part(results, compared, theirs["families"], headings, cells)
+    found = _part(results, standing, standing.compared, theirs["families"], headings, cells)
     return words + found if found else ""
 
 
@@ -205,7 +241,7 @@ def _pair(first: float | None, second: float | None, count: str = "") -> str:
     return cell(f"{shown_error(first)} / {shown_error(second)}{count}", "alarm" if count else "")
 
 
-def _order_part(results: Results, compared: Answers) -> str:
+def _order_part(results: Results, standing: Standing) -> str:
     orders = {"NTP": "another order", "TP": "topological order"}
 
     def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
@@ -217,7 +253,8 @@ def _order_part(results: Results, compared: Answers) -> str:
         "models, and the mean over them.</p>"
     )
     headings = [f"{order},<br>{words}" for order, words in orders.items()]
-    found = _part(results, compared, published()["tables"]["mnVsBn"]["families"], headings, cells)
+    families = published()["tables"]["mnVsBn"]["families"]
+    found = _part(results, standing, standing.compared, families, headings, cells)
     return words + found if found else ""
 
 
@@ -226,24 +263,28 @@ def _order_errors(rows: Sequence[Row], count: str) -> str:
     return _pair(max(differences, default=None), mean(row["hd_max"] for row in rows), count)
 
 
-def _share_part(results: Results, others: Answers) -> str:
+def _share_part(results: Results, standing: Standing) -> str:
     theirs = published()["tables"]["numInst"]["families"]
     minutes = [int(text) for text in next(iter(theirs.values()))["solved_percent"]]
 
     def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
         known = [cell(str(figures["solved_percent"][str(limit)])) for limit in minutes]
-        return [*known, *(_shares(results, members, method, minutes) for method in results.methods)]
+        return [*known, *(_shares(results, standing, members, method, minutes) for method in results.methods)]
 
     words = (
         "<h3>Large models: per cent answered</h3><p>Of the models without known marginals; ours within 2, 20 and 60 "
         "minutes as far as the limit of the runs goes, or within that limit where it is shorter.</p>"
     )
-    found = _part(results, others, theirs, [f"published,<br>{limit} min" for limit in minutes], cells)
+    headings = [f"published,<br>{limit} min" for limit in minutes]
+    found = _part(results, standing, standing.others, theirs, headings, cells)
     return words + found if found else ""
 
 
-def _shares(results: Results, members: Answers, method: str, minutes: Sequence[int]) -> str:
-    """Return the cell of a method: per cent of its runs that were answered, within each time that they had."""
+def _shares(results: Results, standing: Standing, members: Answers, method: str, minutes: Sequence[int]) -> str:
+    """Return the cell of a method: per cent of its runs on some models that were answered, within each time they had.
+
+    It says on how many of the models it was run, if not on all, and of how many it is not known if they belong there.
+    """
     rows = [run.row for run in results.of(method=method) if run.instance in members and run.row is not None]
     if not rows:
         return cell("–", "faint")
@@ -254,8 +295,10 @@ def _shares(results: Results, members: Answers, method: str, minutes: Sequence[i
     words = " / ".join(f"{share:.0f}" for share in shares)
     if had == [allowed] and allowed < minutes[0] * _MINUTE:
         words += f" within {allowed:g} s"
-    count = "" if len(rows) == len(members) else f" ({len(rows)} of {len(members)})"
-    return cell(words + count, "alarm" if count else "")
+    unsaid = sum(1 for instance in members if instance in standing.unsaid)
+    notes = [f"{len(rows)} of {len(members)}"] if len(rows) < len(members) else []
+    notes += [f"{unsaid} perhaps not large"] if unsaid else []
+    return cell(f"{words} ({'; '.join(notes)})" if notes else words, "alarm" if notes else "")
 
 
 def _named_part(results: Results, answered: Answers) -> str:

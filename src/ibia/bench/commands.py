@@ -17,6 +17,7 @@ from typing import Annotated
 import typer
 
 from ibia.bench.apart import INTERRUPTED, Limits, Row
+from ibia.bench.keys import label_of
 from ibia.bench.machine import machine_lines
 from ibia.bench.report import counted, estimate, short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
@@ -279,7 +280,7 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     Models that cannot be used say nothing about solvers: they are left out, and named.
     """
     rows = read_results(paths)
-    wanted = {name for text in solvers or [] for name in (text, _label_of(text))}
+    wanted = {name for text in solvers or [] for name in (text, label_of(text))}
     found = [row for row in rows if not solvers or {row["solver"], row["solver"].partition(":")[0]} & wanted]
     if not found:
         what = f"results of {', '.join(solvers)}" if solvers and rows else "results"
@@ -290,14 +291,6 @@ def _read(paths: list[Path], solvers: list[str] | None) -> list[Row]:
     if not usable:
         raise InputError(f"No model in {', '.join(map(str, paths))} can be used, so there is nothing to show.")
     return usable
-
-
-def _label_of(text: str) -> str:
-    """Return the label of a solver as users write it; what is a label, or none, stays."""
-    try:
-        return parse_solver(text).label if ":" in text else text
-    except InputError:
-        return text
 
 
 def _data_line(row: Row) -> str | None:

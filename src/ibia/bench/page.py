@@ -25,6 +25,7 @@ from ibia.bench.report import counted
 from ibia.bench.summary import (
     EVERY_FAMILY,
     ROUNDING,
+    Instance,
     Results,
     Run,
     memory_of,
@@ -122,9 +123,24 @@ def _overview(results: Results) -> str:
 
 
 def _origin(results: Results) -> str:
-    """Return a sentence about the models whose true answers are of this package itself; nothing if there are none."""
-    own = {run.instance for run in results.runs if run.row is not None and run.row.get("reference_from") == OWN}
-    return f" True answers of {counted(len(own), 'model')} are those of ibia's exact engine." if own else ""
+    """Return sentences about whose the true answers are that may be of this package itself; nothing if none are."""
+    own: set[Instance] = set()
+    told: set[Instance] = set()
+    untold: set[Instance] = set()
+    for run in results.runs:
+        row = run.row or {}
+        if "reference_from" in row:
+            told.add(run.instance)
+            if row["reference_from"] == OWN:
+                own.add(run.instance)
+        elif run.answer is not None and row.get("reference") == "exact":
+            # Older answers do not say it, but nobody else has true ones of generated models.
+            (own if row.get("source") == "generated" else untold).add(run.instance)
+    untold -= own | told
+    words = f" True answers of {counted(len(own), 'model')} are those of ibia's exact engine." if own else ""
+    if untold:
+        words += f" Whose the true answers of {counted(len(untold), 'model')} are, older rows do not say."
+    return words
 
 
 def _methods(results: Results) -> str:

@@ -15,27 +15,35 @@ from typing import Any
 from ibia.bench.claims import claimed_wrongly
 from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
-from ibia.bench.summary import NOT_RUN, Results, Run, natural_order, summarise
+from ibia.bench.summary import NOT_RUN, Results, Run, known_marginals, natural_order, summarise
 from ibia.errors import InputError
 
 __all__ = ["peer_lines"]
 
 _NOTHING = "–"
 _EXACT = "exact"
+_NOT_COMPARED = "not compared"
 
 
 def peer_lines(results: Results) -> list[str]:
     """Return the lines of the table, and below it how long each method took, within which limits, and what it left out.
 
-    Models whose true marginals are not known are not in it. Means are over the answers; where these are not all, the
-    cell says how many of how many there are.
+    Models whose true marginals are not known are not in it; what says of these that it is exact and is not, by log10 Z,
+    is named all the same. Means are over the answers that were compared; where these are not all, the cell says how
+    many of how many there are.
     """
-    unknown = {run.instance for run in results.runs if run.answer is not None and run.error is None}
+    answered = {run.instance for run in results.runs if run.answer is not None}
+    # Of a model that nobody answered, older rows do not say what is known of it; it counts as not answered.
+    unknown = {
+        instance
+        for instance, is_known in known_marginals(results).items()
+        if is_known is False or (is_known is None and instance in answered)
+    }
     runs = [run for run in results.runs if run.instance not in unknown]
     if not any(run.error is not None for run in runs):
-        answered, others = counted(len(unknown), "model"), counted(len(results.instances) - len(unknown), "model")
+        some, others = counted(len(answered), "model"), counted(len(results.instances) - len(answered), "model")
         raise InputError(
-            f"Nothing can be compared: {answered} answered without known marginals, {others} without an answer; "
+            f"Nothing can be compared: {some} answered and not compared, {others} without an answer; "
             "expected answers on models whose true marginals are known."
         )
     methods = [method for method in results.methods if any(run.method == method and run.row for run in runs)]
@@ -58,8 +66,8 @@ def peer_lines(results: Results) -> list[str]:
         "",
     ]
     lines += [f"- {_method_line(method, [run for run in runs if run.method == method])}" for method in methods]
-    for method in methods:
-        wrong = claimed_wrongly(run.answer for run in runs if run.method == method and run.answer is not None)
+    for method in results.methods:
+        wrong = claimed_wrongly(run.answer for run in results.of(method=method) if run.answer is not None)
         if wrong:
             lines.append(f"- {method} says it is exact, and is not by the reference: {wrong}")
     if elsewhere:
@@ -89,9 +97,12 @@ def _cell(runs: Sequence[Run]) -> str:
     if found.exact == found.answered:
         # It has no answers but exact ones.
         return f"{found.exact} of {found.models}{few}"
-    missing = f" ({found.answered} of {found.models}{few})" if few or not found.complete else ""
-    assert found.hd_avg is not None
-    assert found.hd_max is not None
+    if found.hd_avg is None or found.hd_max is None:
+        missing = f" ({found.answered} of {found.models}{few})" if few or not found.complete else ""
+        return f"{_NOT_COMPARED}{missing}"
+    lacking = found.answered - found.compared
+    few = f", {lacking} {_NOT_COMPARED}{few}" if lacking else few
+    missing = f" ({found.compared} of {found.models}{few})" if few or not found.complete else ""
     return f"{_number(found.hd_avg)} / {_number(found.hd_max)}{missing}"
 
 

@@ -6,8 +6,6 @@ the results file has is not repeated. Knows nothing of what solvers do.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,6 +29,7 @@ from ibia.bench.apart import (
     Row,
     run_jobs,
 )
+from ibia.bench.keys import key_of, labelled
 from ibia.bench.machine import describe_machine
 from ibia.bench.metrics import find_nonsense, score
 from ibia.bench.reference import (
@@ -73,8 +72,6 @@ _IMPOSSIBLE = "Z is 0 by the reference: the evidence, or the model as such, is i
 _NOT_COMPARED = "The comparison with the reference did not come to an end."
 # How runs ended that are done again on request: a solver or a machine that was mended may do better.
 _RETRIED = (FAILED, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, UNUSABLE)
-# What a run is known by, its version aside.
-_KNOWN_BY = ("family", "name", "digest", "solver", "limits")
 
 
 @dataclass(frozen=True)
@@ -162,10 +159,8 @@ def _plan(
     others: dict[str, Row] = {}
     for row in known:
         # Not by the key it has: that of older rows was made otherwise.
-        label = _label_of(row)
-        if label != row.get("solver"):
-            row = {**row, "solver": label}
-        rows[_key(row)] = others[_key({**row, "version": None})] = row
+        row = labelled(row)
+        rows[key_of(row)] = others[key_of({**row, "version": None})] = row
     todo: dict[str, Run] = {}
     done: dict[str, Row] = {}
     for item in items:
@@ -174,32 +169,12 @@ def _plan(
             run = _run(item, digest, solver, version, limits)
             found = rows.get(run.key)
             if found is None and any_version:
-                found = others.get(_key({**run.label, "version": None}))
+                found = others.get(key_of({**run.label, "version": None}))
             if found is None or (retry and (found.get("status") in _RETRIED or "reference_error" in found)):
                 todo[run.key] = run
             else:
                 done[run.key] = found
     return Plan(limits, tuple(todo.values()), tuple(done.values()), retry)
-
-
-def _label_of(row: Row) -> Any:
-    """Return what the solver of a row is called now: older rows have the whole path of a program."""
-    solver = row.get("solver")
-    if not isinstance(solver, str) or "program=" not in solver:
-        return solver
-    try:
-        return parse_solver(solver).label
-    except InputError:
-        return solver
-
-
-def _key(row: Row) -> str:
-    """Return what tells a run from all others."""
-    missing = [name for name in (*_KNOWN_BY, "version") if name not in row]
-    if missing:
-        raise InputError(f"The row with the key {row['key']!r} is none of ibia bench run: it has no {missing[0]}.")
-    known_by = [row[name] for name in (*_KNOWN_BY, "version")]
-    return hashlib.sha256(json.dumps(known_by, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _run(item: Item, digest: str, solver: Solver, version: str | None, limits: Limits) -> Run:
@@ -215,7 +190,7 @@ def _run(item: Item, digest: str, solver: Solver, version: str | None, limits: L
         "version": version,
         "limits": {"seconds": limits.seconds, "memory": limits.memory, "threads": limits.threads},
     }
-    label["key"] = _key(label)
+    label["key"] = key_of(label)
     return Run(item, solver, label["key"], label)
 
 
@@ -249,7 +224,7 @@ def run_plan(
             report(row)
             return
         # The solver may have changed since the plan was made; the row says which version has run.
-        row["key"] = _key(row)
+        row["key"] = key_of(row)
         row["machine"] = describe_machine()
         row["at"] = datetime.now(UTC).isoformat(timespec="seconds")
         store.append(row)

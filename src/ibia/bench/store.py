@@ -1,6 +1,6 @@
 """The results file: a line of JSON for each run, appended as it ends, read again to go on where a bench was stopped.
 
-Knows nothing of what the rows say but their key.
+Knows nothing of what the rows say but what they are known by.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from ibia.bench.apart import Row
+from ibia.bench.keys import identity, labelled
 from ibia.errors import InputError
 from ibia.formats.text import read_data
 
@@ -104,10 +105,13 @@ class Store:
 
 
 def read_results(paths: Iterable[Path]) -> list[Row]:
-    """Return the rows of results files; of rows with the same key the last counts. Half a last line is left out."""
+    """Return the rows of results files, with the labels that solvers have now; half a last line is left out.
+
+    Of rows with the same key the last counts, by the key that older rows would have now.
+    """
     rows: dict[str, Row] = {}
     for path in paths:
-        rows.update((row["key"], row) for row in _parse(path, read_data(path)))
+        rows.update((identity(row), row) for row in map(labelled, _parse(path, read_data(path))))
     return list(rows.values())
 
 

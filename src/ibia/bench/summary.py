@@ -19,12 +19,14 @@ from ibia.bench.run import ANSWERED
 
 __all__ = [
     "EVERY_FAMILY",
+    "MARGINALS_KNOWN",
     "NOT_RUN",
     "ROUNDING",
     "Instance",
     "Results",
     "Run",
     "Summary",
+    "known_marginals",
     "memory_of",
     "middle",
     "natural_order",
@@ -40,6 +42,10 @@ NOT_RUN = "not run"
 EVERY_FAMILY = "all"
 # Errors below this are rounding: none of them is better than another.
 ROUNDING = 1e-10
+# The column that says whether the true marginals of a model are known; older rows lack it.
+MARGINALS_KNOWN = "marginals_known"
+# How `run` begins the sentence that says why a reference was not computed.
+_NOT_COMPUTED = "The exact answer could not be computed"
 
 # Errors below this say nothing where the reference has six digits only.
 _SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
@@ -197,10 +203,35 @@ def says_nothing(row: Row) -> bool:
     return row.get("reference") == _SIX_DIGITS and (row.get("hd_max") or 0.0) < _SMALLEST_OF_SIX_DIGITS
 
 
+def known_marginals(results: Results) -> dict[Instance, bool | None]:
+    """Return of each model whether its true marginals are known; None if its rows, which are older ones, do not say."""
+    rows: dict[Instance, list[Row]] = {instance: [] for instance in results.instances}
+    for run in results.runs:
+        if run.row is not None:
+            rows[run.instance].append(run.row)
+    return {instance: _has_marginals(found) for instance, found in rows.items()}
+
+
+def _has_marginals(rows: Sequence[Row]) -> bool | None:
+    said = [row[MARGINALS_KNOWN] for row in rows if MARGINALS_KNOWN in row]
+    faults = [row["reference_error"] for row in rows if "reference_error" in row]
+    # What cannot be used, or compared to the end, is there, whatever rows say; what was to be computed may not be.
+    at_hand = any(not fault.startswith(_NOT_COMPUTED) for fault in faults)
+    if at_hand or any(said) or any(row.get("hd_max") is not None for row in rows):
+        return True
+    if said or any(row["status"] == ANSWERED and "reference_error" not in row for row in rows):
+        return False
+    return None
+
+
 def memory_of(row: Row) -> float | None:
-    """Return the most bytes a run held: of a program outside of Python, that alone."""
-    held: float | None = row["program_memory_bytes"] if "program_memory_bytes" in row else row.get("peak_memory_bytes")
-    return held
+    """Return the most bytes a run held: of a program outside of Python, that alone; None if it is not known."""
+    if "program_memory_bytes" not in row:
+        held: float | None = row.get("peak_memory_bytes")
+        return held
+    # What older rows call that of the program was that of the bench, too. They lack what newer ones say of the truth.
+    is_measured = "reference_from" in row or MARGINALS_KNOWN in row
+    return row["program_memory_bytes"] if is_measured else None
 
 
 @dataclass(frozen=True)
@@ -232,7 +263,7 @@ class Summary:
     seconds
         Mean.
     memory
-        Most bytes of all.
+        Most bytes of all; None if it is not known of all.
     """
 
     family: str
@@ -290,7 +321,7 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
         ruled_out=sum(row.get("ruled_out") or 0 for row in compared),
         absolute=max(absolute, default=None),
         seconds=_mean([row["seconds"] for row in answers]),
-        memory=max(held, default=None),
+        memory=max(held, default=None) if len(held) == len(answers) else None,
     )
 
 
