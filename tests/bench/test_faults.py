@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ibia
-from bench_programs import script
+from bench_programs import answering, companion, runs, script
 from ibia import examples
 from ibia.bench import apart, processes
 from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
@@ -333,3 +334,19 @@ def test_a_process_that_may_not_be_ended_is_left(monkeypatch):
     monkeypatch.setattr(processes.os, "kill", deny)
     processes.end_others(12345)
     assert denied == [1, 1]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, "answered"), (1000.0, "out of time")])
+def test_where_nobody_knows_of_processes_what_a_program_has_started_is_ended(
+    data, tmp_path, patched, monkeypatch, seconds, status
+):
+    patched("import ibia.bench.processes\nibia.bench.processes._processes = lambda: []\n")
+    monkeypatch.setattr(processes, "_processes", list)
+    mark = tmp_path / "other"
+    program = answering(tmp_path, "lively", examples.student(), {3: 1}, before=companion(mark), seconds=seconds)
+    row = run(right(data), tmp_path, Limits(3.0), f"uai:{program}")
+    assert row["status"] == status
+    ends = time.monotonic() + 20.0
+    while runs(int(mark.read_text())):
+        assert time.monotonic() < ends
+        time.sleep(0.05)

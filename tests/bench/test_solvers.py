@@ -11,7 +11,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from bench_programs import answering, script
+from bench_programs import answering, companion, runs, script
 from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
@@ -245,6 +245,22 @@ def test_the_memory_of_a_program_is_its_own(tmp_path):
     (tmp_path / "around").chmod(0o755)
     assert 2e8 < held_by([tmp_path / "around"], tmp_path) < 2.5e8
     assert hoard.nbytes > 2e8
+
+
+def test_a_program_that_takes_too_long_is_ended_with_what_it_waits_for(tmp_path):
+    mark = tmp_path / "other"
+    patient = script(tmp_path, "patient", f"{companion(mark)}os.wait()")
+    began = time.monotonic()
+    with pytest.raises(CrashedError, match=r"patient was ended by the signal SIGKILL\.$"):
+        run_program([str(patient)], tmp_path, seconds=1.0)
+    assert 1.0 <= time.monotonic() - began < 15
+    time.sleep(0.1)
+    assert not runs(int(mark.read_text()))
+
+
+def test_a_program_has_nothing_to_read(tmp_path):
+    curious = script(tmp_path, "curious", "import sys; sys.exit(len(sys.stdin.read()))")
+    assert run_program([str(curious)], tmp_path).code == 0
 
 
 def test_a_program_that_cannot_be_run_is_a_sentence(tmp_path):

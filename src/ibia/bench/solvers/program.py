@@ -153,16 +153,19 @@ def run_program(
         tempfile.TemporaryFile() as complaints,
         tempfile.TemporaryFile() as report,
     ):
-        subprocess.run(
+        # Its input closes when this process ends, however that comes about; then it ends the program. For that it has
+        # to outlive the group of this process.
+        with subprocess.Popen(
             [*starter, str(report.fileno()), str(_MOST_WRITTEN), str(seconds or 0.0), *command],
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=complaints,
             env={**os.environ, **(environment or {})},
             pass_fds=[report.fileno()],
-            check=False,
-        )
+            process_group=0,
+        ) as process:
+            process.wait()
         name = Path(command[0]).name
         code, taken, memory = _read_report(name, _text(report))
         written = [os.fstat(stream.fileno()).st_size for stream in (output, complaints)]
