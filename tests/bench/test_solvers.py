@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 import sys
 import time
 from dataclasses import fields
@@ -285,6 +286,37 @@ def test_a_program_that_writes_without_end_is_ended(student, tmp_path, monkeypat
     endless = script(tmp_path, "endless", text)
     with pytest.raises(InputError, match=r"^endless has written 1 MiB, which is the most it may\.$"):
         parse_solver(f"uai:{endless}").solve(student, EVIDENCE, Allowance())
+
+
+def test_a_lower_limit_of_the_user_is_not_raised_and_named(student, tmp_path):
+    endless = script(tmp_path, "endless", "while True: print('x' * 1000)")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+    try:
+        with pytest.raises(InputError, match=r"^endless has written 64 KiB, which is the most it may\.$"):
+            parse_solver(f"uai:{endless}").solve(student, EVIDENCE, Allowance())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        ("uai", r"^tidy has not written model\.uai\.MAR and ended with exit status 1\.$"),
+        ("merlin", r"^tidy ended with exit status 1\.$"),
+        ("libdai", r"^tidy ended with exit status 1\.$"),
+    ],
+)
+def test_a_program_that_removes_its_folder_has_no_answer(student, tmp_path, solver, words):
+    tidy = script(tmp_path, "tidy", "import os, shutil, sys; shutil.rmtree(os.getcwd()); sys.exit(1)")
+    with pytest.raises(InputError, match=words):
+        parse_solver(f"{solver}:program={tidy}").solve(student, EVIDENCE, Allowance())
+
+
+def test_a_program_without_a_folder_has_not_written_an_answer(student, tmp_path):
+    tidy = script(tmp_path, "tidy", "import os, shutil; shutil.rmtree(os.getcwd())")
+    with pytest.raises(InputError, match=r"^tidy has not written an answer and ended with exit status 0\.$"):
+        parse_solver(f"merlin:program={tidy}").solve(student, EVIDENCE, Allowance())
 
 
 def test_last_words_without_end_are_cut(student, tmp_path):

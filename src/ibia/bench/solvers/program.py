@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import hashlib
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -27,6 +29,7 @@ __all__ = [
     "EVIDENCE",
     "MODEL",
     "Finished",
+    "files_of",
     "find_program",
     "name_of",
     "new_folder",
@@ -36,7 +39,7 @@ __all__ = [
 ]
 
 MODEL, EVIDENCE = "model.uai", "model.uai.evid"
-# Bytes that a program may write to a file, or print: answers have some millions, and disks have an end.
+# Bytes that a program may write to a file, or print, at most: answers have some millions, and disks have an end.
 _MOST_WRITTEN = 2**28
 # Characters of its last words that are shown.
 _MOST_SAID = 300
@@ -146,7 +149,7 @@ def run_program(
     seconds
         It is killed after this time, which is how it ends badly then; None: it may take as long as it likes.
     """
-    starter = [sys.executable, "-I", "-S", measured.__file__]
+    starter, most = [sys.executable, "-I", "-S", measured.__file__], _most_written()
     # Not to pipes: something that it leaves running in the background may hold these open.
     with (
         tempfile.TemporaryFile() as output,
@@ -156,7 +159,7 @@ def run_program(
         # Its input closes when this process ends, however that comes about; then it ends the program. For that it has
         # to outlive the group of this process.
         with subprocess.Popen(
-            [*starter, str(report.fileno()), str(_MOST_WRITTEN), str(seconds or 0.0), *command],
+            [*starter, str(report.fileno()), str(most), str(seconds or 0.0), *command],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=output,
@@ -169,14 +172,33 @@ def run_program(
         name = Path(command[0]).name
         code, taken, memory = _read_report(name, _text(report))
         written = [os.fstat(stream.fileno()).st_size for stream in (output, complaints)]
-        written += [path.stat().st_size for path in folder.iterdir() if path.is_file()]
         # Nothing grows beyond it; larger is only what was there before.
-        if code == -signal.SIGXFSZ or _MOST_WRITTEN in written:
-            raise InputError(f"{name} has written {size_in_words(_MOST_WRITTEN)}, which is the most it may.")
+        if code == -signal.SIGXFSZ or most in (*written, *_sizes(folder)):
+            raise InputError(f"{name} has written {size_in_words(most)}, which is the most it may.")
         finished = Finished(name, code, _text(output), _text(complaints), taken, memory)
     if finished.code != 0 and not may_fail:
         raise finished.failure()
     return finished
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files in a folder by their names; none if a program has left nothing of the folder."""
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    return []
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in files_of(folder):
+        # Something in the background may still tidy up.
+        with suppress(OSError):
+            yield path.stat().st_size
+
+
+def _most_written() -> int:
+    """Return how many bytes a program may write to a file: ours, or less where the user has said so."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return _MOST_WRITTEN if allowed == resource.RLIM_INFINITY else min(_MOST_WRITTEN, allowed)
 
 
 def _read_report(name: str, report: str) -> tuple[int, float, int]:
