@@ -247,6 +247,61 @@ def test_a_program_that_finds_no_memory_is_out_of_memory(data, tmp_path):
     assert row["error"].endswith("was ended by the signal SIGABRT: what():  std::bad_alloc")
 
 
+def _shell_script(folder, name, text):
+    (folder / name).write_text(f"#!/bin/bash\n{text}\nexit $?\n")
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+GREEDY_WORDS = "terminate called after throwing an instance of 'std::bad_alloc'"
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_a_program_that_finds_no_memory_behind_a_script_is_out_of_memory(data, tmp_path, stream):
+    text = f"import os, sys\nprint({GREEDY_WORDS!r}, file=sys.{stream}, flush=True)\nos.abort()"
+    around = _shell_script(tmp_path, "around", script(tmp_path, "greedy", text))
+    row = run(right(data), tmp_path, solver=f"uai:{around}")
+    assert row["status"] == "out of memory"
+    assert row["error"] == f"around has not written model.uai.MAR and ended with exit status 134: {GREEDY_WORDS}"
+
+
+@pytest.mark.parametrize("name", ["bad_alloc", "bad_alloc.sh"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The shell says which command was aborted, and what it was given.
+        "{0}",
+        "sh -c 'kill -ABRT $$ # std::bad_alloc'",
+        "bad_alloc",
+        "exec {0}",
+        "echo {0} cannot read a model >&2; exit 5",
+    ],
+)
+def test_a_file_that_is_called_like_the_lack_of_memory_is_none(data, tmp_path, name, text):
+    (tmp_path / "inner").mkdir()
+    inner = script(tmp_path / "inner", name, "import os; os.abort()")
+    program = _shell_script(tmp_path, name, text.format(inner))
+    row = run(right(data), tmp_path, solver=f"uai:{program}")
+    assert row["status"] == ("crashed" if "exec" in text else "failed")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("  what():  std::bad_alloc", True),
+        ("RuntimeError: std::bad_alloc.", True),
+        ("terminate called after throwing an instance of 'St9bad_alloc'", True),
+        ("caught bad_alloc, giving up", True),
+        ("./bad_alloc: no such model", False),
+        ("cannot read bad_alloc.uai", False),
+        ("not_bad_alloc", False),
+        ("sh: 2: bad_alloc: not found", False),
+    ],
+)
+def test_which_lines_say_that_there_is_no_memory(line, found):
+    assert apart.finds_no_memory(line) is found
+
+
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
     begun, *rest = rows_of(right(data))
     assert RESTART_CLOCK in begun

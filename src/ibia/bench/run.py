@@ -21,7 +21,6 @@ from ibia.bench.apart import (
     CRASHED,
     FAILED,
     INTERRUPTED,
-    NO_MEMORY,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     RESTART_CLOCK,
@@ -43,7 +42,16 @@ from ibia.bench.reference import (
 )
 from ibia.bench.report import counted
 from ibia.bench.sets import Item, item_from
-from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
+from ibia.bench.solvers import (
+    Allowance,
+    Answer,
+    CrashedError,
+    NoMemoryError,
+    NonsenseError,
+    Solver,
+    UnsuitedError,
+    parse_solver,
+)
 from ibia.bench.solvers.own import own_version
 from ibia.bench.store import Store
 from ibia.errors import IbiaError, InputError, UnavailableError
@@ -411,7 +419,10 @@ def solve(
         yield {**row, "status": NONSENSE, "error": str(error)}
         return
     except CrashedError as error:
-        yield {**row, "status": OUT_OF_MEMORY if NO_MEMORY in str(error) else CRASHED, "error": str(error)}
+        yield {**row, "status": CRASHED, "error": str(error)}
+        return
+    except NoMemoryError as error:
+        yield {**row, "status": OUT_OF_MEMORY, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}

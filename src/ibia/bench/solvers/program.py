@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import io
 import os
 import resource
 import shutil
@@ -18,8 +19,9 @@ from pathlib import Path
 from typing import IO
 
 import ibia
+from ibia.bench.apart import finds_no_memory
 from ibia.bench.solvers import measured
-from ibia.bench.solvers.interface import CrashedError
+from ibia.bench.solvers.interface import CrashedError, NoMemoryError
 from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
 from ibia.limits import size_in_words
@@ -71,18 +73,26 @@ class Finished:
     memory: int
 
     def failure(self, missing: str | None = None) -> InputError:
-        """Return the error that says how it ended, and its last words.
+        """Return the error that says how it ended, and its last words, or those about memory it did not find.
 
         Parameters
         ----------
         missing
             What it should have written and has not.
         """
-        said = (self.complaints.strip() or self.output.strip()).splitlines()
+        said = (self.complaints.strip() or self.output.strip()).splitlines()[-1:]
+        # Of a program that a script has started the script has the last word.
+        lacking = [line for text in (self.output, self.complaints) for line in _lines_about_memory(text)]
+        said = lacking[-1:] or said
         ended = f"ended with exit status {self.code}" if self.code >= 0 else f"was ended by {_signal_name(-self.code)}"
         start = self.program if missing is None else f"{self.program} has not written {missing} and"
-        kind = InputError if self.code >= 0 else CrashedError
-        return kind(f"{start} {ended}{f': {said[-1][:_MOST_SAID]}' if said else '.'}")
+        kind = NoMemoryError if lacking else InputError if self.code >= 0 else CrashedError
+        return kind(f"{start} {ended}{f': {said[0].strip()[:_MOST_SAID]}' if said else '.'}")
+
+
+def _lines_about_memory(text: str) -> list[str]:
+    # One by one: there may be millions.
+    return [line for line in io.StringIO(text) if finds_no_memory(line)]
 
 
 def _signal_name(number: int) -> str:
