@@ -303,7 +303,7 @@ def test_which_lines_say_that_there_is_no_memory(line, found):
 
 
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
-    begun, *rest = rows_of(right(data))
+    _, begun, *rest = rows_of(right(data))
     assert RESTART_CLOCK in begun
     # Whoever watches may miss all but the last of them.
     assert all(STOP_CLOCK in row for row in rest)
@@ -311,6 +311,8 @@ def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
     assert (before["status"], before["reference"], before["exact"]) == ("answered", "none", True)
     assert "comparison" in before["reference_error"]
     assert (last["status"], last["reference"]) == ("answered", "exact")
+    assert before["marginals_known"]
+    assert last["marginals_known"]
     assert before["prepare_seconds"] == last["prepare_seconds"] >= 0.0
 
 
@@ -350,6 +352,44 @@ def test_a_run_that_does_not_answer_within_its_clock_says_so(data, patched):
     assert row["status"] == "out of time"
     assert row["error"] == "stopped while solving: no answer within the limit of 1 s"
     assert row["prepare_seconds"] >= 0.0
+
+
+BROKEN = "import os\nimport ibia.bench.{0}\nibia.bench.{0}.{1} = lambda *_: os.abort()\n"
+PREPARING = "import time\nimport ibia.bench.solvers.own as own\nown.Ibia.{0} = lambda *_: {1}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "name", "reference", "known"),
+    [
+        (SLOW.format("solvers.own", "_figures"), "out of time", "right", "exact", True),
+        (BROKEN.format("solvers.own", "_figures"), "crashed", "right", "exact", True),
+        (PREPARING.format("prepare", "time.sleep(1000)"), "out of time", "right", "exact", True),
+        (PREPARING.format("warm_up", "1 / 0"), "crashed", "right", "exact", True),
+        (PREPARING.format("prepare", "bytearray(10**15)"), "out of memory", "open", "none", False),
+    ],
+)
+def test_what_is_known_of_the_truth_is_in_rows_without_an_answer(
+    data, patched, monkeypatch, lines, status, name, reference, known
+):
+    monkeypatch.setattr(apart, "_BESIDE", 4.0)
+    patched(lines)
+    (item,) = choose(find_sets(data), ["Toys"], [name])
+    arguments = {"item": item.plain(), "solver": "ibia:bound=10", "limits": {**LIMITS, "seconds": 1.0}}
+    row = run_apart(Job("run.solve", arguments, {}, restarts_clock=True), Limits(1.0))
+    assert row["status"] == status
+    assert (row["reference"], row["marginals_known"]) == (reference, known)
+
+
+def test_the_truth_is_known_where_it_was_computed_and_not_where_it_cannot_be_used(data, tmp_path):
+    _, item = _folder_of(tmp_path, examples.student())
+    silent = f"uai:{script(tmp_path, 'silent')}"
+    row = run(item, tmp_path, solver=silent)
+    assert (row["status"], row["reference"], row["marginals_known"]) == ("failed", "exact", True)
+    _widen_a_marginal(data / "Toys")
+    row = run(right(data), tmp_path, solver=silent)
+    assert (row["status"], row["reference"], row["marginals_known"]) == ("failed", "none", False)
+    row = rows_of(right(data))[-1]
+    assert (row["status"], row["marginals_known"]) == ("answered", False)
 
 
 @pytest.mark.parametrize(

@@ -397,9 +397,12 @@ def solve(
         reference = _reference(found, model, evidence, None if references is None else Path(references))
     else:
         reference = Reference(fault=reference_error)
+    # Of the model, whatever becomes of the run.
+    row |= {"reference": reference.kind, "marginals_known": reference.marginals is not None}
     if reference.is_impossible:
         yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
         return
+    yield {**row}
     try:
         chosen.warm_up()
         began = time.perf_counter()
