@@ -16,6 +16,7 @@ from bench_programs import answering, companion, runs, script
 from ibia import examples
 from ibia.bench import apart, processes
 from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
+from ibia.bench.commands import carry_out
 from ibia.bench.reference import cache_folder, kept_reference
 from ibia.bench.run import plan_runs, run_plan, solve
 from ibia.bench.sets import choose, find_sets
@@ -223,6 +224,27 @@ def test_other_limits_are_another_attempt(tmp_path, patched):
     _, item = _folder_of(tmp_path, examples.student())
     assert "limit of 1 s" in run(item, tmp_path, Limits(1.0))["reference_error"]
     assert "limit of 2 s" in run(item, tmp_path, Limits(2.0))["reference_error"]
+
+
+def test_runs_of_a_model_whose_reference_somebody_ends_are_left_for_another_time(data, tmp_path, patched, capsys):
+    lines = "import os, signal\nimport ibia.bench.reference as found\n"
+    patched(f"{lines}found.compute_reference = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n")
+    _, item = _folder_of(tmp_path, examples.student())
+    items, solvers = [item, right(data)], [parse_solver("ibia:bound=9"), parse_solver("loopy")]
+    plan = plan_runs(items, solvers, Limits(60.0), [])
+    with Store(tmp_path / "out.jsonl") as store:
+        rows = carry_out(plan, store, 1)
+        assert list(store.rows.values()) == rows
+        assert [(row["name"], row["status"], "hd_max" in row) for row in rows] == [("right", "answered", True)] * 2
+        printed = capsys.readouterr().out
+        assert printed.count("The exact answer could not be computed: ended by the signal SIGTERM") == 2
+        assert "Ended by somebody: 2 runs; the same command repeats them." in printed
+        # Nothing is known against it: the next one computes it.
+        (tmp_path / "sitecustomize.py").write_text("")
+        again = plan_runs(items, solvers, Limits(60.0), store.rows.values())
+        rows = carry_out(again, store, 1)
+    assert [(row["name"], row["status"], row["reference"]) for row in rows] == [("alone", "answered", "exact")] * 2
+    assert all("hd_max" in row for row in rows)
 
 
 @pytest.mark.parametrize(
