@@ -8,7 +8,7 @@ from pathlib import Path
 import ibia
 from ibia.formats import write_marginals, write_partition
 
-__all__ = ["answering", "daemon", "script"]
+__all__ = ["answering", "companion", "daemon", "runs", "script"]
 
 # What the scripts below can do instead of answering.
 MISCHIEF = {
@@ -50,6 +50,33 @@ os.wait()
 while not os.path.exists({str(mark)!r}):
     time.sleep(0.01)
 """
+
+
+def companion(mark: Path) -> str:
+    """Return the lines of a program that start another one in its group, which heeds no signal that can be ignored.
+
+    Parameters
+    ----------
+    mark
+        The file that has the number of the other process when this one goes on.
+    """
+    return f"""import os, signal, time
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+other = os.fork()
+if other == 0:
+    time.sleep(1000)
+with open({str(mark)!r}, "w") as stream:
+    stream.write(str(other))
+"""
+
+
+def runs(number: int) -> bool:
+    """Tell whether a process has not ended."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def answering(

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import os
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ibia
-from bench_programs import script
+from bench_programs import answering, companion, runs, script
 from ibia import examples
 from ibia.bench import apart, processes
 from ibia.bench.apart import RESTART_CLOCK, STOP_CLOCK, Job, Limits, run_apart
+from ibia.bench.commands import carry_out
 from ibia.bench.reference import cache_folder, kept_reference
 from ibia.bench.run import plan_runs, run_plan, solve
 from ibia.bench.sets import choose, find_sets
@@ -224,6 +226,27 @@ def test_other_limits_are_another_attempt(tmp_path, patched):
     assert "limit of 2 s" in run(item, tmp_path, Limits(2.0))["reference_error"]
 
 
+def test_runs_of_a_model_whose_reference_somebody_ends_are_left_for_another_time(data, tmp_path, patched, capsys):
+    lines = "import os, signal\nimport ibia.bench.reference as found\n"
+    patched(f"{lines}found.compute_reference = lambda *_: os.kill(os.getpid(), signal.SIGTERM)\n")
+    _, item = _folder_of(tmp_path, examples.student())
+    items, solvers = [item, right(data)], [parse_solver("ibia:bound=9"), parse_solver("loopy")]
+    plan = plan_runs(items, solvers, Limits(60.0), [])
+    with Store(tmp_path / "out.jsonl") as store:
+        rows = carry_out(plan, store, 1)
+        assert list(store.rows.values()) == rows
+        assert [(row["name"], row["status"], "hd_max" in row) for row in rows] == [("right", "answered", True)] * 2
+        printed = capsys.readouterr().out
+        assert printed.count("The exact answer could not be computed: ended by the signal SIGTERM") == 2
+        assert "Ended by somebody: 2 runs; the same command repeats them." in printed
+        # Nothing is known against it: the next one computes it.
+        (tmp_path / "sitecustomize.py").write_text("")
+        again = plan_runs(items, solvers, Limits(60.0), store.rows.values())
+        rows = carry_out(again, store, 1)
+    assert [(row["name"], row["status"], row["reference"]) for row in rows] == [("alone", "answered", "exact")] * 2
+    assert all("hd_max" in row for row in rows)
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -246,8 +269,63 @@ def test_a_program_that_finds_no_memory_is_out_of_memory(data, tmp_path):
     assert row["error"].endswith("was ended by the signal SIGABRT: what():  std::bad_alloc")
 
 
+def _shell_script(folder, name, text):
+    (folder / name).write_text(f"#!/bin/bash\n{text}\nexit $?\n")
+    (folder / name).chmod(0o755)
+    return folder / name
+
+
+GREEDY_WORDS = "terminate called after throwing an instance of 'std::bad_alloc'"
+
+
+@pytest.mark.parametrize("stream", ["stderr", "stdout"])
+def test_a_program_that_finds_no_memory_behind_a_script_is_out_of_memory(data, tmp_path, stream):
+    text = f"import os, sys\nprint({GREEDY_WORDS!r}, file=sys.{stream}, flush=True)\nos.abort()"
+    around = _shell_script(tmp_path, "around", script(tmp_path, "greedy", text))
+    row = run(right(data), tmp_path, solver=f"uai:{around}")
+    assert row["status"] == "out of memory"
+    assert row["error"] == f"around has not written model.uai.MAR and ended with exit status 134: {GREEDY_WORDS}"
+
+
+@pytest.mark.parametrize("name", ["bad_alloc", "bad_alloc.sh"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        # The shell says which command was aborted, and what it was given.
+        "{0}",
+        "sh -c 'kill -ABRT $$ # std::bad_alloc'",
+        "bad_alloc",
+        "exec {0}",
+        "echo {0} cannot read a model >&2; exit 5",
+    ],
+)
+def test_a_file_that_is_called_like_the_lack_of_memory_is_none(data, tmp_path, name, text):
+    (tmp_path / "inner").mkdir()
+    inner = script(tmp_path / "inner", name, "import os; os.abort()")
+    program = _shell_script(tmp_path, name, text.format(inner))
+    row = run(right(data), tmp_path, solver=f"uai:{program}")
+    assert row["status"] == ("crashed" if "exec" in text else "failed")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("  what():  std::bad_alloc", True),
+        ("RuntimeError: std::bad_alloc.", True),
+        ("terminate called after throwing an instance of 'St9bad_alloc'", True),
+        ("caught bad_alloc, giving up", True),
+        ("./bad_alloc: no such model", False),
+        ("cannot read bad_alloc.uai", False),
+        ("not_bad_alloc", False),
+        ("sh: 2: bad_alloc: not found", False),
+    ],
+)
+def test_which_lines_say_that_there_is_no_memory(line, found):
+    assert apart.finds_no_memory(line) is found
+
+
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
-    begun, *rest = rows_of(right(data))
+    _, begun, *rest = rows_of(right(data))
     assert RESTART_CLOCK in begun
     # Whoever watches may miss all but the last of them.
     assert all(STOP_CLOCK in row for row in rest)
@@ -255,6 +333,8 @@ def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
     assert (before["status"], before["reference"], before["exact"]) == ("answered", "none", True)
     assert "comparison" in before["reference_error"]
     assert (last["status"], last["reference"]) == ("answered", "exact")
+    assert before["marginals_known"]
+    assert last["marginals_known"]
     assert before["prepare_seconds"] == last["prepare_seconds"] >= 0.0
 
 
@@ -296,6 +376,44 @@ def test_a_run_that_does_not_answer_within_its_clock_says_so(data, patched):
     assert row["prepare_seconds"] >= 0.0
 
 
+BROKEN = "import os\nimport ibia.bench.{0}\nibia.bench.{0}.{1} = lambda *_: os.abort()\n"
+PREPARING = "import time\nimport ibia.bench.solvers.own as own\nown.Ibia.{0} = lambda *_: {1}\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "name", "reference", "known"),
+    [
+        (SLOW.format("solvers.own", "_figures"), "out of time", "right", "exact", True),
+        (BROKEN.format("solvers.own", "_figures"), "crashed", "right", "exact", True),
+        (PREPARING.format("prepare", "time.sleep(1000)"), "out of time", "right", "exact", True),
+        (PREPARING.format("warm_up", "1 / 0"), "crashed", "right", "exact", True),
+        (PREPARING.format("prepare", "bytearray(10**15)"), "out of memory", "open", "none", False),
+    ],
+)
+def test_what_is_known_of_the_truth_is_in_rows_without_an_answer(
+    data, patched, monkeypatch, lines, status, name, reference, known
+):
+    monkeypatch.setattr(apart, "_BESIDE", 4.0)
+    patched(lines)
+    (item,) = choose(find_sets(data), ["Toys"], [name])
+    arguments = {"item": item.plain(), "solver": "ibia:bound=10", "limits": {**LIMITS, "seconds": 1.0}}
+    row = run_apart(Job("run.solve", arguments, {}, restarts_clock=True), Limits(1.0))
+    assert row["status"] == status
+    assert (row["reference"], row["marginals_known"]) == (reference, known)
+
+
+def test_the_truth_is_known_where_it_was_computed_and_not_where_it_cannot_be_used(data, tmp_path):
+    _, item = _folder_of(tmp_path, examples.student())
+    silent = f"uai:{script(tmp_path, 'silent')}"
+    row = run(item, tmp_path, solver=silent)
+    assert (row["status"], row["reference"], row["marginals_known"]) == ("failed", "exact", True)
+    _widen_a_marginal(data / "Toys")
+    row = run(right(data), tmp_path, solver=silent)
+    assert (row["status"], row["reference"], row["marginals_known"]) == ("failed", "none", False)
+    row = rows_of(right(data))[-1]
+    assert (row["status"], row["marginals_known"]) == ("answered", False)
+
+
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
@@ -333,3 +451,19 @@ def test_a_process_that_may_not_be_ended_is_left(monkeypatch):
     monkeypatch.setattr(processes.os, "kill", deny)
     processes.end_others(12345)
     assert denied == [1, 1]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(0.0, "answered"), (1000.0, "out of time")])
+def test_where_nobody_knows_of_processes_what_a_program_has_started_is_ended(
+    data, tmp_path, patched, monkeypatch, seconds, status
+):
+    patched("import ibia.bench.processes\nibia.bench.processes._processes = lambda: []\n")
+    monkeypatch.setattr(processes, "_processes", list)
+    mark = tmp_path / "other"
+    program = answering(tmp_path, "lively", examples.student(), {3: 1}, before=companion(mark), seconds=seconds)
+    row = run(right(data), tmp_path, Limits(3.0), f"uai:{program}")
+    assert row["status"] == status
+    ends = time.monotonic() + 20.0
+    while runs(int(mark.read_text())):
+        assert time.monotonic() < ends
+        time.sleep(0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import resource
 import sys
 import time
 from dataclasses import fields
@@ -11,7 +12,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from bench_programs import answering, script
+from bench_programs import answering, companion, runs, script
 from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
@@ -247,6 +248,22 @@ def test_the_memory_of_a_program_is_its_own(tmp_path):
     assert hoard.nbytes > 2e8
 
 
+def test_a_program_that_takes_too_long_is_ended_with_what_it_waits_for(tmp_path):
+    mark = tmp_path / "other"
+    patient = script(tmp_path, "patient", f"{companion(mark)}os.wait()")
+    began = time.monotonic()
+    with pytest.raises(CrashedError, match=r"patient was ended by the signal SIGKILL\.$"):
+        run_program([str(patient)], tmp_path, seconds=1.0)
+    assert 1.0 <= time.monotonic() - began < 15
+    time.sleep(0.1)
+    assert not runs(int(mark.read_text()))
+
+
+def test_a_program_has_nothing_to_read(tmp_path):
+    curious = script(tmp_path, "curious", "import sys; sys.exit(len(sys.stdin.read()))")
+    assert run_program([str(curious)], tmp_path).code == 0
+
+
 def test_a_program_that_cannot_be_run_is_a_sentence(tmp_path):
     (tmp_path / "text").write_text("no program")
     (tmp_path / "text").chmod(0o755)
@@ -269,6 +286,37 @@ def test_a_program_that_writes_without_end_is_ended(student, tmp_path, monkeypat
     endless = script(tmp_path, "endless", text)
     with pytest.raises(InputError, match=r"^endless has written 1 MiB, which is the most it may\.$"):
         parse_solver(f"uai:{endless}").solve(student, EVIDENCE, Allowance())
+
+
+def test_a_lower_limit_of_the_user_is_not_raised_and_named(student, tmp_path):
+    endless = script(tmp_path, "endless", "while True: print('x' * 1000)")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, hard))
+    try:
+        with pytest.raises(InputError, match=r"^endless has written 64 KiB, which is the most it may\.$"):
+            parse_solver(f"uai:{endless}").solve(student, EVIDENCE, Allowance())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("solver", "words"),
+    [
+        ("uai", r"^tidy has not written model\.uai\.MAR and ended with exit status 1\.$"),
+        ("merlin", r"^tidy ended with exit status 1\.$"),
+        ("libdai", r"^tidy ended with exit status 1\.$"),
+    ],
+)
+def test_a_program_that_removes_its_folder_has_no_answer(student, tmp_path, solver, words):
+    tidy = script(tmp_path, "tidy", "import os, shutil, sys; shutil.rmtree(os.getcwd()); sys.exit(1)")
+    with pytest.raises(InputError, match=words):
+        parse_solver(f"{solver}:program={tidy}").solve(student, EVIDENCE, Allowance())
+
+
+def test_a_program_without_a_folder_has_not_written_an_answer(student, tmp_path):
+    tidy = script(tmp_path, "tidy", "import os, shutil; shutil.rmtree(os.getcwd())")
+    with pytest.raises(InputError, match=r"^tidy has not written an answer and ended with exit status 0\.$"):
+        parse_solver(f"merlin:program={tidy}").solve(student, EVIDENCE, Allowance())
 
 
 def test_last_words_without_end_are_cut(student, tmp_path):

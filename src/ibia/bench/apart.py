@@ -12,6 +12,7 @@ import atexit
 import importlib
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -36,7 +37,6 @@ __all__ = [
     "DONE",
     "FAILED",
     "INTERRUPTED",
-    "NO_MEMORY",
     "OUT_OF_MEMORY",
     "OUT_OF_TIME",
     "RESTART_CLOCK",
@@ -45,6 +45,7 @@ __all__ = [
     "Limits",
     "Row",
     "compile_once",
+    "finds_no_memory",
     "main",
     "peak_memory",
     "run_apart",
@@ -70,8 +71,10 @@ _BESIDE, _GRACE, _OVERTIME = 60.0, 1.0, 0.05
 _PREPARING, _SOLVING, _COMPARING = "preparing", "solving", "comparing"
 # Seconds between two looks at a process: whether it has ended, and how much memory it holds.
 _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
-# What libraries of C++ raise where there is no memory left.
-NO_MEMORY = "bad_alloc"
+# What libraries of C++ raise where there is no memory left, its mangled name included; not so in names of files.
+_NO_MEMORY = re.compile(r"(?<![\w./-])(?:St9|(?:\w+::)*)bad_alloc(?!\.?[\w/-])")
+# How a shell says what became of a command, which it repeats: whatever stands in that, nobody has said it.
+_OF_A_SHELL = re.compile(r": line \d+: |: \d+: .*: not found$")
 # Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
 _SENTENCE, _DEFECT = 1, 70
 
@@ -226,8 +229,14 @@ def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
     # A process ended by the kernel (out of memory, mostly) leaves no word behind.
     row["error"] = said[-1] if said else f"ended with exit status {code}"
     row["status"] = FAILED if code == _SENTENCE else CRASHED
-    if row["error"].startswith("MemoryError") or any(NO_MEMORY in line for line in said):
+    # A sentence is that of an error that is known; anything may stand in it.
+    if row["error"].startswith("MemoryError") or (code != _SENTENCE and any(map(finds_no_memory, said))):
         row["status"] = OUT_OF_MEMORY
+
+
+def finds_no_memory(line: str) -> bool:
+    """Tell whether a line that a program or a library has printed says that there was no memory left."""
+    return _NO_MEMORY.search(line) is not None and _OF_A_SHELL.search(line) is None
 
 
 class _Watch:

@@ -19,7 +19,6 @@ from ibia.bench.apart import (
     CRASHED,
     FAILED,
     INTERRUPTED,
-    NO_MEMORY,
     OUT_OF_MEMORY,
     OUT_OF_TIME,
     RESTART_CLOCK,
@@ -42,7 +41,16 @@ from ibia.bench.reference import (
 )
 from ibia.bench.report import counted
 from ibia.bench.sets import Item, item_from
-from ibia.bench.solvers import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError, parse_solver
+from ibia.bench.solvers import (
+    Allowance,
+    Answer,
+    CrashedError,
+    NoMemoryError,
+    NonsenseError,
+    Solver,
+    UnsuitedError,
+    parse_solver,
+)
 from ibia.bench.solvers.own import own_version
 from ibia.bench.store import Store
 from ibia.errors import IbiaError, InputError, UnavailableError
@@ -205,14 +213,16 @@ def run_plan(
 ) -> list[Row]:
     """Do what is to do, append each row to the store as its run ends, and return the rows.
 
-    A run that somebody has ended is none: it has no row in the store.
+    A run that somebody has ended is none: it has no row in the store. Nor have those of a model whose exact answer was
+    being computed when somebody ended that.
 
     Parameters
     ----------
     at_once
         How many run at the same time.
     report
-        Called with each row when it is in the store, and with those of runs that somebody has ended.
+        Called with each row when it is in the store, and with those of runs that somebody has ended, or that were not
+        begun for that reason.
     announce
         Called with what is done before the first run, if anything is.
     prepared
@@ -232,6 +242,7 @@ def run_plan(
 
     with ExitStack() as stack:
         lacking, faults = _lacking_references(plan)
+        ended: dict[str, str] = {}
         folder: str | None = None
         if lacking:
             obstacle = find_obstacle()
@@ -240,9 +251,12 @@ def run_plan(
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="ibia-bench-"))
                 kept = f"they are kept for these runs only, as {cache_folder()} cannot be written ({obstacle})."
             announce(f"Computing exact answers of up to {counted(len(lacking), 'model')} first; {kept}")
-            faults |= _make_references(lacking, plan.limits, folder, at_once, prepared)
+            unmade, ended = _make_references(lacking, plan.limits, folder, at_once, prepared)
+            faults |= unmade
         jobs = []
         for run in plan.todo:
+            if run.label["digest"] in ended:
+                continue
             arguments = {
                 "item": run.item.plain(),
                 "solver": run.solver.text,
@@ -252,6 +266,10 @@ def run_plan(
             }
             jobs.append(Job("run.solve", arguments, run.label, restarts_clock=True))
         rows = run_jobs(jobs, plan.limits, at_once=at_once, report=keep)
+    for run in plan.todo:
+        # What is run without a reference that is to be had would stay so.
+        if run.label["digest"] in ended:
+            report({**run.label, "status": INTERRUPTED, "error": ended[run.label["digest"]], "wall_seconds": 0.0})
     return [row for row in rows if row["status"] != INTERRUPTED]
 
 
@@ -284,27 +302,33 @@ def _make_references(
     folder: str | None,
     at_once: int,
     prepared: Callable[[int, int], None],
-) -> dict[str, str]:
+) -> tuple[dict[str, str], dict[str, str]]:
     """Compute references, once and in processes of their own, which no run is charged with.
 
     Returns
     -------
-    For each model, by its digest, whose reference could not be computed: a sentence that says why.
+    For each model, by its digest, whose reference could not be computed: a sentence that says why. And the same for
+    those where somebody has ended it, so that nobody knows whether it can be.
     """
     faults: dict[str, str] = {}
-    ended = 0
+    interrupted: dict[str, str] = {}
+    done = 0
 
     def note(row: Row) -> None:
-        nonlocal ended
-        ended += 1
-        prepared(ended, len(lacking))
+        nonlocal done
+        done += 1
+        prepared(done, len(lacking))
         digest = row["digest"]
-        if "mark" not in row:
-            faults[digest] = f"The exact answer could not be computed: {row['error']}"
-            if row["status"] != INTERRUPTED:
-                note_attempt(digest, {"fault": faults[digest], "conditions": _conditions(limits)})
-        elif row["mark"] != digest:
-            note_attempt(digest, {"mark": row["mark"]})
+        if "mark" in row:
+            if row["mark"] != digest:
+                note_attempt(digest, {"mark": row["mark"]})
+            return
+        fault = f"The exact answer could not be computed: {row['error']}"
+        if row["status"] == INTERRUPTED:
+            interrupted[digest] = fault
+        else:
+            faults[digest] = fault
+            note_attempt(digest, {"fault": fault, "conditions": _conditions(limits)})
 
     jobs = [
         Job("run.make_reference", {"item": item.plain(), "folder": folder}, {"digest": digest}, restarts_clock=True)
@@ -312,7 +336,7 @@ def _make_references(
     ]
     prepared(0, len(jobs))
     run_jobs(jobs, limits, at_once=at_once, report=note)
-    return faults
+    return faults, interrupted
 
 
 def make_reference(item: dict[str, Any], folder: str | None = None) -> Iterator[Row]:
@@ -364,9 +388,12 @@ def solve(
         reference = _reference(found, model, evidence, None if references is None else Path(references))
     else:
         reference = Reference(fault=reference_error)
+    # Of the model, whatever becomes of the run.
+    row |= {"reference": reference.kind, "marginals_known": reference.marginals is not None}
     if reference.is_impossible:
         yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
         return
+    yield {**row}
     try:
         chosen.warm_up()
         began = time.perf_counter()
@@ -386,7 +413,10 @@ def solve(
         yield {**row, "status": NONSENSE, "error": str(error)}
         return
     except CrashedError as error:
-        yield {**row, "status": OUT_OF_MEMORY if NO_MEMORY in str(error) else CRASHED, "error": str(error)}
+        yield {**row, "status": CRASHED, "error": str(error)}
+        return
+    except NoMemoryError as error:
+        yield {**row, "status": OUT_OF_MEMORY, "error": str(error)}
         return
     except Stopped as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}

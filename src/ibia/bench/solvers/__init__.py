@@ -5,7 +5,15 @@ To add one, write a module with a subclass of `Solver` and put it in `SOLVERS`.
 
 from __future__ import annotations
 
-from ibia.bench.solvers.interface import Allowance, Answer, CrashedError, NonsenseError, Solver, UnsuitedError
+from ibia.bench.solvers.interface import (
+    Allowance,
+    Answer,
+    CrashedError,
+    NoMemoryError,
+    NonsenseError,
+    Solver,
+    UnsuitedError,
+)
 from ibia.bench.solvers.libdai import LibDai
 from ibia.bench.solvers.loopy import Loopy
 from ibia.bench.solvers.merlin import Merlin
@@ -20,6 +28,7 @@ __all__ = [
     "Allowance",
     "Answer",
     "CrashedError",
+    "NoMemoryError",
     "NonsenseError",
     "Solver",
     "UnsuitedError",

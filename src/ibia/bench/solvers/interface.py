@@ -20,6 +20,7 @@ __all__ = [
     "Allowance",
     "Answer",
     "CrashedError",
+    "NoMemoryError",
     "NonsenseError",
     "Solver",
     "UnsuitedError",
@@ -41,6 +42,10 @@ class NonsenseError(InputError):
 
 class CrashedError(InputError):
     """The program of a solver has ended by a signal, without a word of its own."""
+
+
+class NoMemoryError(InputError):
+    """The program of a solver has ended without an answer, and said that there was no memory left."""
 
 
 @dataclass(frozen=True)

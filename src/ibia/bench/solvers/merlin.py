@@ -14,7 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, at_least, one_of, option
-from ibia.bench.solvers.program import EVIDENCE, MODEL, find_program, name_of, run_program, version_of, write_problem
+from ibia.bench.solvers.program import (
+    EVIDENCE,
+    MODEL,
+    files_of,
+    find_program,
+    name_of,
+    run_program,
+    version_of,
+    write_problem,
+)
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -148,7 +157,7 @@ def _raised(run: Callable[[int, float | None], _Found], largest: int, allowance:
 
 def _written(folder: Path) -> list[Path]:
     """Return the files of answers in a folder: versions differ in the suffix they add."""
-    return sorted(path for path in folder.iterdir() if path.name.startswith("answer"))
+    return [path for path in files_of(folder) if path.name.startswith("answer")]
 
 
 def _read(text: str) -> tuple[dict[int, NDArray[np.float64]], float]:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import io
 import os
+import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import ibia
+from ibia.bench.apart import finds_no_memory
 from ibia.bench.solvers import measured
-from ibia.bench.solvers.interface import CrashedError
+from ibia.bench.solvers.interface import CrashedError, NoMemoryError
 from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
 from ibia.limits import size_in_words
@@ -27,6 +31,7 @@ __all__ = [
     "EVIDENCE",
     "MODEL",
     "Finished",
+    "files_of",
     "find_program",
     "name_of",
     "new_folder",
@@ -36,7 +41,7 @@ __all__ = [
 ]
 
 MODEL, EVIDENCE = "model.uai", "model.uai.evid"
-# Bytes that a program may write to a file, or print: answers have some millions, and disks have an end.
+# Bytes that a program may write to a file, or print, at most: answers have some millions, and disks have an end.
 _MOST_WRITTEN = 2**28
 # Characters of its last words that are shown.
 _MOST_SAID = 300
@@ -68,18 +73,26 @@ class Finished:
     memory: int
 
     def failure(self, missing: str | None = None) -> InputError:
-        """Return the error that says how it ended, and its last words.
+        """Return the error that says how it ended, and its last words, or those about memory it did not find.
 
         Parameters
         ----------
         missing
             What it should have written and has not.
         """
-        said = (self.complaints.strip() or self.output.strip()).splitlines()
+        said = (self.complaints.strip() or self.output.strip()).splitlines()[-1:]
+        # Of a program that a script has started the script has the last word.
+        lacking = [line for text in (self.output, self.complaints) for line in _lines_about_memory(text)]
+        said = lacking[-1:] or said
         ended = f"ended with exit status {self.code}" if self.code >= 0 else f"was ended by {_signal_name(-self.code)}"
         start = self.program if missing is None else f"{self.program} has not written {missing} and"
-        kind = InputError if self.code >= 0 else CrashedError
-        return kind(f"{start} {ended}{f': {said[-1][:_MOST_SAID]}' if said else '.'}")
+        kind = NoMemoryError if lacking else InputError if self.code >= 0 else CrashedError
+        return kind(f"{start} {ended}{f': {said[0].strip()[:_MOST_SAID]}' if said else '.'}")
+
+
+def _lines_about_memory(text: str) -> list[str]:
+    # One by one: there may be millions.
+    return [line for line in io.StringIO(text) if finds_no_memory(line)]
 
 
 def _signal_name(number: int) -> str:
@@ -146,34 +159,56 @@ def run_program(
     seconds
         It is killed after this time, which is how it ends badly then; None: it may take as long as it likes.
     """
-    starter = [sys.executable, "-I", "-S", measured.__file__]
+    starter, most = [sys.executable, "-I", "-S", measured.__file__], _most_written()
     # Not to pipes: something that it leaves running in the background may hold these open.
     with (
         tempfile.TemporaryFile() as output,
         tempfile.TemporaryFile() as complaints,
         tempfile.TemporaryFile() as report,
     ):
-        subprocess.run(
-            [*starter, str(report.fileno()), str(_MOST_WRITTEN), str(seconds or 0.0), *command],
+        # Its input closes when this process ends, however that comes about; then it ends the program. For that it has
+        # to outlive the group of this process.
+        with subprocess.Popen(
+            [*starter, str(report.fileno()), str(most), str(seconds or 0.0), *command],
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=complaints,
             env={**os.environ, **(environment or {})},
             pass_fds=[report.fileno()],
-            check=False,
-        )
+            process_group=0,
+        ) as process:
+            process.wait()
         name = Path(command[0]).name
         code, taken, memory = _read_report(name, _text(report))
         written = [os.fstat(stream.fileno()).st_size for stream in (output, complaints)]
-        written += [path.stat().st_size for path in folder.iterdir() if path.is_file()]
         # Nothing grows beyond it; larger is only what was there before.
-        if code == -signal.SIGXFSZ or _MOST_WRITTEN in written:
-            raise InputError(f"{name} has written {size_in_words(_MOST_WRITTEN)}, which is the most it may.")
+        if code == -signal.SIGXFSZ or most in (*written, *_sizes(folder)):
+            raise InputError(f"{name} has written {size_in_words(most)}, which is the most it may.")
         finished = Finished(name, code, _text(output), _text(complaints), taken, memory)
     if finished.code != 0 and not may_fail:
         raise finished.failure()
     return finished
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files in a folder by their names; none if a program has left nothing of the folder."""
+    with suppress(OSError):
+        return sorted(path for path in folder.iterdir() if path.is_file())
+    return []
+
+
+def _sizes(folder: Path) -> Iterator[int]:
+    for path in files_of(folder):
+        # Something in the background may still tidy up.
+        with suppress(OSError):
+            yield path.stat().st_size
+
+
+def _most_written() -> int:
+    """Return how many bytes a program may write to a file: ours, or less where the user has said so."""
+    allowed, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return _MOST_WRITTEN if allowed == resource.RLIM_INFINITY else min(_MOST_WRITTEN, allowed)
 
 
 def _read_report(name: str, report: str) -> tuple[int, float, int]:

@@ -14,6 +14,7 @@ from ibia.bench.solvers.program import (
     EVIDENCE,
     MODEL,
     Finished,
+    files_of,
     find_program,
     name_of,
     run_program,
@@ -65,7 +66,7 @@ class UaiProgram(Solver):
 
         def run(task: str) -> Finished:
             ended = run_program([program, MODEL, EVIDENCE, QUERY, task], folder, environment, may_fail=True)
-            if not (folder / f"{MODEL}.{task}").exists():
+            if folder / f"{MODEL}.{task}" not in files_of(folder):
                 raise ended.failure(f"{MODEL}.{task}")
             return ended
 
