@@ -267,6 +267,12 @@ def test_where_tables_cost_little_cliques_are_reduced_by_more(machine):
     assert machine(graph=4.0, reductions=REDUCTIONS, spared=0.01).search(None, 20.0).reduce == 1.0
 
 
+def test_a_thorough_run_that_does_not_fit_is_the_reason(machine):
+    result = machine(graph=10.0).search(4.0, 8.0)
+    assert [attempt.quick for attempt in result.attempts] == [True]
+    assert "4 bits would take about" in result.bound_reason
+
+
 def test_further_alternatives_are_of_the_same_bound_and_reduction(machine):
     made = machine(graph=4.0, reductions=REDUCTIONS, alternatives=6)
     result = made.search(12.0, 60.0)

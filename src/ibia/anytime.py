@@ -415,8 +415,9 @@ class Search:
             affordable = [*(sooner for sooner in affordable if sooner.seconds < exact.seconds), exact]
         if not affordable and last.quick:
             least = worth(last.bound, last.reduce)
-            predictions = self._ladder.predictions(self._may_do, left, least, quick=True)
-            affordable = self._affordable(predictions, left)
+            quick = self._ladder.predictions(self._may_do, left, least, quick=True)
+            affordable = self._affordable(quick, left)
+            predictions = quick or predictions
         if not affordable:
             self._reason = self._too_much(predictions[0], left) if predictions else _HIGHEST
             return None
