@@ -13,24 +13,23 @@ from ibia import examples, pipeline
 from ibia.backward import posterior, sweeps
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
+from ibia.control import Control
 from ibia.forest import branches
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
+from ibia.forest.joint import Queried
 from ibia.model import Model
 from ibia.tables import Space, Table, threads
+from ibia.tables.table import Scope
 
 # How models are approximated is looked at here: in slices the small ones would come out exact (test_slices.py).
 infer = partial(pipeline.infer, slices="never")
 XOR = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]
 
 
-def test_a_variable_that_vanishes_without_loss_still_learns_what_comes_later() -> None:
-    """X0 (fair) leaves both cliques (0 1 2) and (0 1 3) at no cost; the later factor on (2, 3) ties them together.
-
-    Given X1, X2 and X3 together X0 is certain, given the variables of one clique it is not: the posterior of the
-    clique (0 1 2) needs the joint of all that was around X0, not of the clique alone.
-    """
-    model = Model.from_arrays(
+def vanishing() -> Model:
+    """Return a model of which a variable can leave two cliques at no loss."""
+    return Model.from_arrays(
         [2] * 6,
         [
             ((1,), [0.1, 0.9]),
@@ -41,11 +40,51 @@ def test_a_variable_that_vanishes_without_loss_still_learns_what_comes_later() -
             ((2, 3), [[0.2, 1.0], [1.0, 0.1]]),
         ],
     )
+
+
+def test_a_variable_that_vanishes_without_loss_still_learns_what_comes_later() -> None:
+    """X0 (fair) leaves both cliques (0 1 2) and (0 1 3) at no cost; the later factor on (2, 3) ties them together.
+
+    Given X1, X2 and X3 together X0 is certain, given the variables of one clique it is not: the posterior of the
+    clique (0 1 2) needs the joint of all that was around X0, not of the clique alone.
+    """
+    model = vanishing()
     result = infer(model, bound=3, order="elimination")
     error = largest_error(result.marginals, solve(model))
     assert result.loss < 1e-9, "this model is here because nothing is lost on the way forward"
     assert result.log_z == pytest.approx(solve(model).log_z, abs=1e-9)
     assert error <= 1e-6
+
+
+def test_where_steps_exclude_each_other_marginals_stay_distributions_and_the_gauge_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Among tables full of zeros a joint query may find nothing possible: then it tells of the contradiction only."""
+    asked = []
+    posterior_of = sweeps._posterior_of
+
+    def nothing(scope: Scope, here: Queried, there: Queried) -> Table | None:
+        found = posterior_of(scope, here, there)
+        if found is None:
+            return None
+        asked.append(scope)
+        found = found.copy()
+        found.scale_in(0.0)
+        return found
+
+    monkeypatch.setattr(sweeps, "_posterior_of", nothing)
+    result = infer(vanishing(), bound=3, order="elimination")
+    assert asked
+    assert all(marginal.sum() == pytest.approx(1.0) for marginal in result.marginals)
+    assert result.inconsistency == 1.0
+
+
+def test_a_marginal_without_a_possible_state_is_none() -> None:
+    space = Space((2, 2), Control())
+    empty = space.ones((0, 1))
+    empty.scale_in(0.0)
+    with pytest.raises(ZeroMassError):
+        Posterior().read({0: empty}, space.control)
 
 
 def test_no_loss_and_no_disagreement_mean_a_small_error() -> None:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ibia.control import Control
 from ibia.flat import ends
+from ibia.forest.calibrate import ZeroMassError
 from ibia.prepare import Problem
 from ibia.sequence import Step
 from ibia.tables import Table
@@ -66,7 +67,10 @@ class Posterior:
     disagreement: dict[int, float] = field(default_factory=dict)
 
     def read(self, beliefs: dict[int, Table], control: Control) -> None:
-        """Take the marginals of variables not seen yet from the smallest clique that holds them."""
+        """Take the marginals of variables not seen yet from the smallest clique that holds them.
+
+        Raises `ZeroMassError` if one has no possible state.
+        """
         smallest: dict[int, int] = {}
         for clique, table in beliefs.items():
             for variable in table.scope:
@@ -85,7 +89,8 @@ class Posterior:
         found = run_each(marginals_of, list(chosen), sizes, control)
         for variables, tables in zip(chosen.values(), found, strict=True):
             for variable, table in zip(variables, tables, strict=True):
-                table.normalise_in()
+                if table.normalise_in() == -math.inf:
+                    raise ZeroMassError
                 self.marginals[variable] = table.values
 
     def note_difference(self, variables: tuple[int, ...], difference: float) -> None:

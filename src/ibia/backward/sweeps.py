@@ -246,7 +246,11 @@ class Sweeper:
         answers = dict(zip(asked, run_each(ask, scopes, sizes, control), strict=True))
         pairs = _MOST_PAIRS
         for clique, answer in answers.items():
-            if answer is None:
+            if answer is not None and answer.mass() <= 0.0:
+                # What is possible here and what is possible there exclude each other: the projection stands.
+                answers[clique] = None
+                result.note_difference(asked[clique], 1.0)
+            elif answer is None:
                 removed = set(asked[clique]).difference(reduction.scopes[clique])
                 pairs -= _compare(beliefs[clique], removed, there, result, pairs)
         beliefs.update({clique: answer for clique, answer in answers.items() if answer is not None})
