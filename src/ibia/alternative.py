@@ -77,20 +77,32 @@ class Trial:
         entries, cliques = math.fsum(step.entries for step in steps), sum(len(step.forest.scopes) for step in steps)
         self.work = alternative_work(entries, cliques)
         self.exact = steps[-1].whole
-        self._order = alternative.order
-        self._sweeper = Sweeper(problem, steps, alternative.settings.bound, barren(problem, alternative.order))
+        self._problem, self._alternative = problem, alternative
+        self._sweeper = self._sweeper_of(steps)
 
     def answer(self, sweeps: int) -> Solved:
         """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
-        posterior = self._sweeper.run(sweeps)
-        return solved(posterior, self._sweeper.steps, self._order, self._sweeper.whole)
+        try:
+            posterior = self._sweeper.run(sweeps)
+        except ZeroMassError:
+            if self._sweeper.steps[0].far_apart:
+                raise
+            # Numbers have vanished in a clique, though not in all.
+            settings = replace(self._alternative.settings, far_apart=True)
+            self._sweeper = self._sweeper_of(run_forward(self._problem, self._alternative._replace(settings=settings)))
+            posterior = self._sweeper.run(sweeps)
+        return solved(posterior, self._sweeper.steps, self._alternative.order, self._sweeper.whole)
+
+    def _sweeper_of(self, steps: list[Step]) -> Sweeper:
+        order, bound = self._alternative.order, self._alternative.settings.bound
+        return Sweeper(self._problem, steps, bound, barren(self._problem, order))
 
     def drop(self) -> None:
         """Let go of the tables."""
         del self._sweeper
 
 
-def run_forward(problem: Problem, alternative: Alternative, progress: Progress | None) -> list[Step]:
+def run_forward(problem: Problem, alternative: Alternative, progress: Progress | None = None) -> list[Step]:
     """Return the steps of an alternative."""
     name, variant, settings = alternative
 

@@ -62,7 +62,7 @@ def test_joint_of_what_remains_is_preserved(kind, seed, spare, problem_of, first
 def test_restore_with_unchanged_beliefs_gives_them_back(kind, seed, problem_of, first_forest) -> None:
     space, forest, interface, bound = cases(problem_of, first_forest, kind, seed, 5.0)
     core = marginalise_exactly(forest, interface, bound - 1.0, space)
-    restored = core.restore(dict(core.forest.beliefs), set(forest.scopes))
+    restored, _ = core.restore(dict(core.forest.beliefs), set(forest.scopes))
     assert restored.keys() == forest.scopes.keys()
     for clique, table in restored.items():
         assert table.scope == forest.scopes[clique]
@@ -84,7 +84,7 @@ def test_restore_passes_new_information_to_every_clique(kind, seed, problem_of, 
         joint = joint * news.values.reshape(shape)
     joint /= joint.sum()
     recalibrate(changed, space)
-    restored = core.restore(dict(changed.beliefs), set(forest.scopes))
+    restored, _ = core.restore(dict(changed.beliefs), set(forest.scopes))
     # A tree of which nothing remained has heard nothing, and its part of the joint is unchanged too.
     for clique, table in restored.items():
         others = tuple(variable for variable in range(joint.ndim) if variable not in table.scope)
@@ -163,7 +163,7 @@ def test_large_cores_have_the_same_bits_on_any_number_of_threads(monkeypatch: py
                 clique: Table(space, belief.scope, belief.values[::-1].copy())
                 for clique, belief in core.forest.beliefs.items()
             }
-            restored = core.restore(posterior, set(forest.scopes))
+            restored, _ = core.restore(posterior, set(forest.scopes))
         assert all(operation.parts for operation in core.operations[40::2]), "all pairs are collapsed"
         tables = [*core.forest.beliefs.items(), *sorted(core.full.items()), *restored.items()]
         found.append([(clique, table.scope, table.values.tobytes()) for clique, table in tables])
@@ -183,6 +183,6 @@ def test_what_nobody_reads_is_not_computed() -> None:
     core = marginalise_exactly(forest, {1, 2, 3}, 3.0, space)
     assert list(core.forest.scopes.values()) == [(1, 2, 3)]
     assert core.operations == []
-    restored = core.restore(dict(core.forest.beliefs), {0, 1})
+    restored, _ = core.restore(dict(core.forest.beliefs), {0, 1})
     for clique, table in restored.items():
         np.testing.assert_allclose(table.values, forest.beliefs[clique].values, rtol=1e-12)

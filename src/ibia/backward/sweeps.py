@@ -178,7 +178,10 @@ class Sweeper:
         beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
-        return core.restore(beliefs, set(step.forest.scopes)), log_mass
+        restored, excluded = core.restore(beliefs, set(step.forest.scopes))
+        for clique in excluded:
+            result.note_difference(core.full[clique].scope, 1.0)
+        return restored, log_mass
 
     def _tilt(
         self, core: Forest, backward: dict[int, Table], far_apart: bool = False

@@ -124,29 +124,36 @@ class Core:
             needed_by.update(dict.fromkeys(operation.parts or (operation.clique,), piece))
         return Branches.cut(parents, entries)
 
-    def restore(self, posterior: dict[int, Table], keep: set[int]) -> dict[int, Table]:
+    def restore(self, posterior: dict[int, Table], keep: set[int]) -> tuple[dict[int, Table], list[int]]:
         """Return the posterior of every clique of the original forest from those of the core's cliques.
 
         Exact: given what a clique shares with its parent, the rest of it is independent of all else, so
-        Q(clique) = P(clique) · Q(shared) / P(shared).
+        Q(clique) = P(clique) · Q(shared) / P(shared). After losses the two may exclude each other: then P(clique)
+        stands. Also returns the cliques where that was so.
         """
         cliques = [*self.forest.scopes, *(gone.clique for gone in reversed(self.detached))]
         restored: dict[int, Table] = {}
+        excluded: list[int] = []
 
         def extend(pieces: Integers) -> None:
             for piece in pieces.tolist():
                 clique = cliques[piece]
                 full = self.full[clique]
+                found: Table | None = full
                 if piece < len(posterior):
-                    restored[clique] = _extended(full, posterior[clique])
+                    found = _extended(full, posterior[clique])
                 else:
                     _, parent, scope = self.detached[len(cliques) - 1 - piece]
-                    restored[clique] = _extended(full, restored[parent].over(scope)) if parent >= 0 else full
+                    if parent >= 0:
+                        found = _extended(full, restored[parent].over(scope))
+                if found is None:
+                    excluded.append(clique)
+                restored[clique] = full if found is None else found
 
         self._restoring.outwards(extend, self.space.control)
         # In the order of the pieces, whoever was faster.
         order = [*posterior, *cliques[len(posterior) :]]
-        return {clique: restored[clique] for clique in order if clique in keep}
+        return {clique: restored[clique] for clique in order if clique in keep}, excluded
 
     @cached_property
     def _restoring(self) -> Branches:
@@ -172,12 +179,12 @@ def _collapsed(tables: list[Table], sepsets: list[Table], scope: Scope) -> Table
     return belief
 
 
-def _extended(full: Table, shared: Table) -> Table:
+def _extended(full: Table, shared: Table) -> Table | None:
+    """Return a clique's posterior from that of a part of it; None if nothing is possible in both."""
     if full.scope == shared.scope:
         return shared
     result = full.times(shared.copy().divide_in(full.marginal(shared.scope)))
-    result.normalise_in()
-    return result
+    return None if result.normalise_in() == -math.inf else result
 
 
 def marginalise_exactly(forest: Forest, interface: set[int], limit: float, space: Space) -> Core:
