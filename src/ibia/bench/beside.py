@@ -15,15 +15,13 @@ from ibia.bench.apart import Row
 from ibia.bench.parts import cell, line, named, shown_error, shown_seconds, table
 from ibia.bench.report import mean
 from ibia.bench.summary import Instance, Results, Run, known_marginals
-from ibia.bench.tables import published
+from ibia.bench.tables import is_in_time, published
 
 __all__ = ["beside_the_paper"]
 
 # The longest limit, in minutes, that the columns of all methods are shown for; after it only the paper's own.
 _SHORT, _OWN = 2, "IBIA"
 _MINUTE = 60.0
-# A solver may take a little longer than it is allowed and is not stopped.
-_OVER = 1.05
 # Of the models that are missing, so many are named for each method.
 _NAMED = 12
 
@@ -165,9 +163,14 @@ def _missing(results: Results, members: Answers, absent: str) -> str:
             if run.instance in members and method not in members[run.instance]
         ]
         if missing:
-            more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-            words.append(f"Missing of {method}: {', '.join(missing[:_NAMED])}{more}.")
+            words.append(f"Missing of {method}: {_listed(missing)}.")
     return "".join(f'<p class="faint">{escape(sentence)}</p>' for sentence in words)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Return the first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def _outcome(run: Run) -> str:
@@ -186,11 +189,10 @@ def _unsaid_lines(standing: Standing) -> list[str]:
     names = [instance.name for instance in sorted(standing.unsaid & members)]
     if not names:
         return []
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return [
         "Rows do not say whether the true marginals of these models are known, as they are older ones and no answer "
         "shows it; they count as large models where the paper has such of their family, else as models with known "
-        f"marginals: {', '.join(names[:_NAMED])}{more}."
+        f"marginals: {_listed(names)}."
     ]
 
 
@@ -290,8 +292,8 @@ def _shares(results: Results, standing: Standing, members: Answers, method: str,
         return cell("–", "faint")
     allowed = rows[0]["limits"].get("seconds")
     had = [limit * _MINUTE for limit in minutes if allowed is None or limit * _MINUTE <= allowed] or [allowed]
-    taken = [answers[method]["seconds"] for answers in members.values() if method in answers]
-    shares = [100 * sum(1 for seconds in taken if seconds <= limit * _OVER) / len(rows) for limit in had]
+    found = [answers[method] for answers in members.values() if method in answers]
+    shares = [100 * sum(1 for row in found if is_in_time(row, limit)) / len(rows) for limit in had]
     words = " / ".join(f"{share:.0f}" for share in shares)
     if had == [allowed] and allowed < minutes[0] * _MINUTE:
         words += f" within {allowed:g} s"

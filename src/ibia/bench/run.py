@@ -58,7 +58,9 @@ from ibia.model import Model
 
 __all__ = [
     "ANSWERED",
+    "MARGINALS_KNOWN",
     "NONSENSE",
+    "NOT_COMPUTED",
     "UNSUITED",
     "UNUSABLE",
     "Plan",
@@ -78,6 +80,10 @@ UNUSABLE = "unusable"
 
 _IMPOSSIBLE = "Z is 0 by the reference: the evidence, or the model as such, is impossible, so there are no marginals."
 _NOT_COMPARED = "The comparison with the reference did not come to an end."
+# How the sentence begins that says why a reference was not computed.
+NOT_COMPUTED = "The exact answer could not be computed"
+# The column that says whether the true marginals of a model are known; older rows lack it.
+MARGINALS_KNOWN = "marginals_known"
 # How runs ended that are done again on request: a solver or a machine that was mended may do better.
 _RETRIED = (FAILED, CRASHED, OUT_OF_TIME, OUT_OF_MEMORY, UNUSABLE)
 
@@ -323,7 +329,7 @@ def _make_references(
             if row["mark"] != digest:
                 note_attempt(digest, {"mark": row["mark"]})
             return
-        fault = f"The exact answer could not be computed: {row['error']}"
+        fault = f"{NOT_COMPUTED}: {row['error']}"
         if row["status"] == INTERRUPTED:
             interrupted[digest] = fault
         else:
@@ -389,7 +395,7 @@ def solve(
     else:
         reference = Reference(fault=reference_error)
     # Of the model, whatever becomes of the run.
-    row |= {"reference": reference.kind, "marginals_known": reference.marginals is not None}
+    row |= {"reference": reference.kind, MARGINALS_KNOWN: reference.marginals is not None}
     if reference.is_impossible:
         yield {**row, "status": UNUSABLE, "error": _IMPOSSIBLE}
         return

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from ibia.bench.apart import Row
 from ibia.bench.claims import is_exact, refutation
 from ibia.bench.report import mean
-from ibia.bench.run import ANSWERED
+from ibia.bench.run import ANSWERED, MARGINALS_KNOWN, NOT_COMPUTED
 
 __all__ = [
     "EVERY_FAMILY",
-    "MARGINALS_KNOWN",
     "NOT_RUN",
     "ROUNDING",
     "Instance",
@@ -42,10 +41,6 @@ NOT_RUN = "not run"
 EVERY_FAMILY = "all"
 # Errors below this are rounding: none of them is better than another.
 ROUNDING = 1e-10
-# The column that says whether the true marginals of a model are known; older rows lack it.
-MARGINALS_KNOWN = "marginals_known"
-# How `run` begins the sentence that says why a reference was not computed.
-_NOT_COMPUTED = "The exact answer could not be computed"
 
 # Errors below this say nothing where the reference has six digits only.
 _SIX_DIGITS, _SMALLEST_OF_SIX_DIGITS = "official-6-digits", 1e-3
@@ -216,7 +211,7 @@ def _has_marginals(rows: Sequence[Row]) -> bool | None:
     said = [row[MARGINALS_KNOWN] for row in rows if MARGINALS_KNOWN in row]
     faults = [row["reference_error"] for row in rows if "reference_error" in row]
     # What cannot be used, or compared to the end, is there, whatever rows say; what was to be computed may not be.
-    at_hand = any(not fault.startswith(_NOT_COMPUTED) for fault in faults)
+    at_hand = any(not fault.startswith(NOT_COMPUTED) for fault in faults)
     if at_hand or any(said) or any(row.get("hd_max") is not None for row in rows):
         return True
     if said or any(row["status"] == ANSWERED and "reference_error" not in row for row in rows):
