@@ -228,10 +228,13 @@ def prepare(
     least = float(np.add.reduceat(log2[places], starts[:-1]).max())
     attempts = _restarts(variables.size) if restarts is None else restarts
     wanted = 0.0 if bound is None else bound
-    greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT, control)
-    if greedy.width > wanted:
-        effort = _FAIR_EFFORT if bound is None and greedy.size <= MOST_ENTRIES else _EFFORT
-        greedy = search(graph, log2, math.inf, attempts, least, 0, effort, control)
+
+    def further(best: Elimination) -> float:
+        if best.width <= wanted:
+            return _LITTLE_EFFORT
+        return _FAIR_EFFORT if bound is None and best.size <= MOST_ENTRIES else _EFFORT
+
+    greedy = search(graph, log2, math.inf, attempts, least, 0, _LITTLE_EFFORT, control, further)
     fronts = _FRONTS if restarts is None else restarts
     wide = greedy.width > wanted
     best = search_fronts(graph, log2, greedy, fronts, least, wanted, _FRONT_EFFORT[wide], MOST_ENTRIES, control)

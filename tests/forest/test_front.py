@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from elimination_checks import check_elimination, graph_from, graphs, grid
 from ibia.control import Control, Stopped
 from ibia.forest import search as search_module
-from ibia.forest.elimination import eliminate, missing_edges
+from ibia.forest.elimination import Elimination, eliminate, missing_edges
 from ibia.forest.front import Rest, far_vertex, follow_front, without_cheap
 from ibia.forest.graph import Graph
 from ibia.forest.search import search, search_fronts
@@ -129,8 +130,33 @@ def test_threads_find_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) ->
             assert one.work == other.work
 
 
-def test_the_search_can_be_stopped() -> None:
-    """The clock is looked at between attempts."""
+def test_a_search_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more effort, once the first is spent, what is found is the same, and nothing is tried twice."""
+    graph, bits = grid(9, 14), np.ones(126)
+    eliminations = []
+
+    def counting(*arguments: Any) -> Elimination:
+        found = eliminate(*arguments)
+        eliminations.append(found.work)
+        return found
+
+    monkeypatch.setattr(search_module, "eliminate", counting)
+    at_once = search(graph, bits, math.inf, 60, 0.0, 0, 8.0)
+    tried = len(eliminations)
+    little = search(graph, bits, math.inf, 60, 0.0, 0, 0.5)
+    assert 1 < len(eliminations) - tried < tried
+    assert little.order.tolist() != at_once.order.tolist()
+    eliminations.clear()
+    asked = []
+    further = search(graph, bits, math.inf, 60, 0.0, 0, 0.5, None, lambda best: asked.append(best) or 8.0)
+    assert [best.order.tolist() for best in asked] == [little.order.tolist()]
+    assert further.order.tolist() == at_once.order.tolist()
+    assert len(eliminations) == tried
+
+
+def test_the_search_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is looked at between attempts, and before the first elimination, which may take long."""
+    monkeypatch.setattr(search_module, "eliminate", None)
     graph, bits = grid(8, 8), np.ones(64)
     with pytest.raises(Stopped):
         search(graph, bits, math.inf, 10, 0.0, 0, math.inf, Control(deadline=0.0))

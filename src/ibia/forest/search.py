@@ -62,8 +62,17 @@ def search(
     seed: int,
     effort: float,
     control: Control | None = None,
+    further: Callable[[Elimination], float] | None = None,
 ) -> Elimination:
-    """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit."""
+    """Return the best of several eliminations (see `triangulate`); its width is infinite if all exceed the limit.
+
+    Parameters
+    ----------
+    further
+        Tells, from the best that was found with the effort, the effort to go on with.
+    """
+    if control is not None:
+        control.check()
     generator = np.random.default_rng(seed) if log2.size > _LONG else None
     noise = np.arange(log2.size, dtype=float) if generator is None else generator.random(log2.size)
     fill = _criterion(_FILL, graph, log2)
@@ -85,7 +94,9 @@ def search(
         )
         return (found if better else best), found.work
 
-    return _best(first, attempts(), good_enough, effort, MOST_ENTRIES, first.work, control)
+    tried = _Attempts(first, attempts(), good_enough, MOST_ENTRIES, first.work, control)
+    best = tried.best(effort)
+    return best if further is None else tried.best(further(best))
 
 
 def search_fronts(
@@ -144,44 +155,64 @@ def search_fronts(
                     best = whole
         return best, work
 
-    return _best(best, tries(), good_enough, effort, most_entries, 0, control)
+    return _Attempts(best, tries(), good_enough, most_entries, 0, control).best(effort)
 
 
-def _best(
-    best: Elimination,
-    attempts: Iterable[Attempt],
-    good_enough: float,
-    effort: float,
-    most_entries: float,
-    work: int,
-    control: Control | None,
-) -> Elimination:
-    """Return the best that is found, attempt after attempt, until it is good enough or the search took too long.
+class _Attempts:
+    """Attempts made one after the other, as far as effort allows, and the best that was found.
 
     Parameters
     ----------
+    best
+        The best so far.
+    good_enough
+        Stop at this width.
+    most_entries
+        No more entries of the best count for the effort.
     work
         Steps taken so far.
     """
-    following = iter(attempts)
-    begun: deque[Attempt] = deque()
-    side_by_side = 1
-    while best.width > good_enough + _EPSILON and work <= effort * min(best.size, most_entries):
-        if control is not None:
-            control.check()
-        begun.extend(islice(following, side_by_side - len(begun)))
-        if not begun:
-            break
-        calls = [partial(attempt, best) for attempt in begun]
-        for found, steps in [call() for call in calls] if control is None else run_all(calls, control):
-            begun.popleft()
-            work += steps
-            if control is not None and steps >= _WORTH_WAKING:
-                side_by_side = max(side_by_side, control.threads)
-            changed, best = found is not best, found
-            if changed or work > effort * min(best.size, most_entries):
+
+    def __init__(
+        self,
+        best: Elimination,
+        attempts: Iterable[Attempt],
+        good_enough: float,
+        most_entries: float,
+        work: int,
+        control: Control | None,
+    ) -> None:
+        self._best = best
+        self._following = iter(attempts)
+        self._begun: deque[Attempt] = deque()
+        self._side_by_side = 1
+        self._good_enough = good_enough
+        self._most_entries = most_entries
+        self._work = work
+        self._control = control
+
+    def best(self, effort: float) -> Elimination:
+        """Go on until the best is good enough or all took more than this many steps for each entry of it."""
+        control, begun = self._control, self._begun
+        while self._best.width > self._good_enough + _EPSILON and not self._exceeds(effort):
+            if control is not None:
+                control.check()
+            begun.extend(islice(self._following, self._side_by_side - len(begun)))
+            if not begun:
                 break
-    return best
+            calls = [partial(attempt, self._best) for attempt in begun]
+            for found, steps in [call() for call in calls] if control is None else run_all(calls, control):
+                begun.popleft()
+                self._work += steps
+                if control is not None and steps >= _WORTH_WAKING:
+                    self._side_by_side = max(self._side_by_side, control.threads)
+                changed, self._best = found is not self._best, found
+                if changed or self._exceeds(effort):
+                    break
+        return self._best
+
+    def _exceeds(self, effort: float) -> bool:
+        return self._work > effort * min(self._best.size, self._most_entries)
 
 
 def rank(elimination: Elimination, bound: float) -> tuple[bool, float]:
