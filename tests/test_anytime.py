@@ -324,6 +324,51 @@ def test_a_first_answer_that_is_far_too_late_gives_way_to_loopy_propagation(mach
         machine(graph=1000.0, off=50.0).search(None, 60.0)
 
 
+def test_a_first_answer_that_takes_much_of_the_time_comes_after_loopy_propagation_and_may_take_all(machine):
+    """It is not given up for loopy propagation then, which was there already."""
+    made = machine(graph=10.0, off=1.0, stands_in=True)
+    result = made.search(None, 1.5)
+    assert [answer.loopy for answer in made.reported] == [True, False]
+    assert not result.loopy
+    assert made.now > 100.0 + 0.6 * 1.5
+    exact = machine(width=8.0, graph=10.0, exact_part=0.5, stands_in=True)
+    assert [answer.loopy for answer in [exact.search(None, 1.5), *exact.reported]] == [False, True, False]
+
+
+def test_a_quick_run_that_was_given_up_is_called_that(machine):
+    result = machine(graph=1000.0, off=50.0, stands_in=True).search(None, 60.0)
+    assert "; a quick run of " in result.bound_reason
+    assert result.bound_reason.endswith(" bits would have taken too long")
+
+
+def test_no_exact_answer_is_looked_for_beyond_the_time_where_nothing_else_fits_the_memory(machine, monkeypatch):
+    """Slices need no more memory than their bound, but to find them may take minutes where there are seconds."""
+    for seconds in (30.0, None):
+        made = machine(width=60.0, bytes_per_entry=1.0, sliced=60.0)
+        looked: list[float] = []
+        monkeypatch.setattr(made, "predict_exact", looked.append)
+        assert not made.search(None, seconds, 8.0).exact
+        assert not looked
+
+
+def test_the_reason_says_that_even_the_quickest_takes_longer_than_usual(machine):
+    result = machine(graph=1000.0).search(None, None)
+    assert "gave the only answer; even the quickest was to take " in result.bound_reason
+    assert "and the usual ten are over" in result.bound_reason
+    assert "even the quickest" not in machine(graph=1000.0).search(None, 400.0).bound_reason
+    assert "even the quickest" not in machine(graph=1.0).search(None, None).bound_reason
+
+
+def test_the_reason_says_that_more_memory_was_held_than_allowed(machine):
+    made = machine()
+    made.control.held = 3e12
+    assert made.search(9.0, None, memory_limit=2e12).bound_reason == (
+        "as asked; 2.73 TiB of memory were held, more than the limit, which is too low for this model"
+    )
+    assert made.search(9.0, None, memory_limit=4e12).bound_reason == "as asked"
+    assert made.search(9.0, None).bound_reason == "as asked"
+
+
 def test_where_only_one_answer_fits_into_the_usual_time_it_is_as_good_as_that_allows(machine):
     made = machine(graph=40.0)
     result = made.search(None, None)

@@ -71,6 +71,7 @@ def test_a_limit_below_what_is_there_leaves_some_room(monkeypatch) -> None:
     control.check()
     with pytest.raises(MemoryError):
         control.check()
+    assert control.held == 500e6
 
 
 def test_memory_is_not_weighed_at_every_check(monkeypatch) -> None:

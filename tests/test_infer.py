@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -670,6 +672,44 @@ def test_an_answer_says_how_far_cliques_were_reduced_and_a_bound_alone_means_by_
     assert infer(model, bound=6, reduce="demand").reduce is None
     with pytest.raises(InputError, match="expected a number of bits, 'auto' or 'demand'"):
         infer(model, bound=6, reduce="much")
+
+
+@pytest.mark.parametrize("size", [5, 30])
+def test_loopy_propagation_answers_what_cannot_be_prepared_in_time(size, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(model, evidence, control, *rest):
+        while True:
+            control.check()
+            time.sleep(0.001)
+
+    monkeypatch.setattr(pipeline, "prepare_model", endless)
+    model = examples.grid(size, size)
+    answers: list[Result] = []
+    started = time.monotonic()
+    result = infer(model, {0: 1}, time_limit=1.0, improved=answers.append)
+    assert 0.6 <= result.seconds <= time.monotonic() - started
+    assert answers == [result]
+    assert result.loopy
+    assert not result.exact
+    assert result.bound_reason == (
+        "loopy propagation gave the only answer; preparing the model takes too long for the time limit"
+    )
+    assert result.marginals[0].tolist() == [0.0, 1.0]
+    # The paper's way is left as it is.
+    with pytest.raises(Stopped, match="no answer within the time limit; the model was still being prepared"):
+        infer(model, time_limit=0.2, update="links")
+    with pytest.raises(Stopped, match="stopped before there was an answer; the model was still being prepared"):
+        infer(model, time_limit=5.0, control=Control(stopping=True))
+
+
+def test_preparation_of_a_large_model_is_not_waited_for_where_it_does_not_look_at_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release = threading.Event()
+    monkeypatch.setattr(pipeline, "prepare_model", lambda *arguments: release.wait(60))
+    started = time.monotonic()
+    assert infer(examples.grid(30, 30), time_limit=1.0).loopy
+    assert time.monotonic() - started < 30
+    release.set()
 
 
 def test_an_answer_within_a_time_limit_can_be_repeated_by_its_bound_and_reduction():

@@ -104,3 +104,10 @@ def test_without_any_information_memory_is_not_the_limit(monkeypatch) -> None:
 
 def test_the_process_began_before_now() -> None:
     assert limits.process_start() <= time.monotonic()
+
+
+def test_a_number_of_gigabytes_that_is_too_small_is_called_that() -> None:
+    with pytest.raises(InputError, match="INF_MEMORY: the memory limit is 977 KiB; expected at least 16 MiB"):
+        limits.environment_memory({"INF_MEMORY": "0.001"})
+    with pytest.raises(InputError, match="'much'; expected a number of gigabytes"):
+        limits.environment_memory({"UAI_MEMORY": "much"})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
 
 import pytest
 
-from ibia.control import Control
-from ibia.threads import run_all
+from ibia.control import Control, Stopped
+from ibia.threads import run_all, wait_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -56,3 +57,44 @@ def test_parts_within_parts_do_not_wait_for_each_other(threads: int) -> None:
     run.start()
     run.join(timeout=60)
     assert ended == [expected]
+
+
+def test_who_waits_for_something_gets_it_or_what_went_wrong() -> None:
+    assert wait_for(lambda: threading.current_thread() is threading.main_thread(), Control()) is False
+    with pytest.raises(ZeroDivisionError):
+        wait_for(lambda: 1 // 0, Control())
+
+
+def test_who_waits_looks_at_the_clock_though_what_is_waited_for_does_not() -> None:
+    release = threading.Event()
+    control = Control(deadline=time.monotonic() + 0.1)
+    with pytest.raises(Stopped):
+        wait_for(lambda: release.wait(60), control)
+    assert time.monotonic() < control.deadline + 30
+    assert not control.stopping
+    release.set()
+
+
+def test_an_interrupt_while_waiting_ends_what_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    control = Control()
+    ended: list[bool] = []
+
+    def work() -> None:
+        try:
+            while True:
+                Control.check(control)
+                time.sleep(0.001)
+        except Stopped:
+            ended.append(True)
+            raise
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(control, "check", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        wait_for(work, control)
+    deadline = time.monotonic() + 30
+    while not ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ended

@@ -36,7 +36,7 @@ from ibia.steps.loss import LOSSES
 from ibia.steps.order import ORDERS
 from ibia.workers import Workers
 
-__all__ = ["UPDATES", "Choices", "Prepared", "Run", "prepare_model"]
+__all__ = ["UPDATES", "Choices", "Prepared", "Run", "answer_by_loopy_propagation", "prepare_model"]
 
 UPDATES = ("sweeps", "links")
 
@@ -145,37 +145,6 @@ class Prepared:
     ) -> Result:
         """Return the answer at a bound (see `Run`)."""
         return Run(self, bound, choices, quick=quick).answer(progress)
-
-    def propagated(self, deadline: float) -> Result:
-        """Return the answer of loopy propagation, as far as it comes by then (`time.monotonic`)."""
-        from ibia.loopy import loopy_marginals
-
-        started = time.monotonic()
-        found = loopy_marginals(
-            self.model, self.evidence, tolerance=_LOOPY_TOLERANCE, sweeps=_LOOPY_SWEEPS, deadline=deadline
-        )
-        return Result(
-            model=self.model,
-            evidence=self.evidence,
-            marginals=found.marginals,
-            log_z=found.log_z,
-            exact=False,
-            bound=0.0,
-            loss=0.0,
-            worst_loss=0.0,
-            unchecked_loss=0.0,
-            inconsistency=0.0,
-            first_inconsistency=0.0,
-            second_inconsistency=0.0,
-            disagreement=(0.0,) * len(self.model.variables),
-            spread=0.0,
-            alternatives=0,
-            error=loopy_error(found.converged),
-            steps=(),
-            orders=(),
-            seconds=time.monotonic() - started,
-            loopy=True,
-        )
 
     def assemble(self, solved: list[Solved], settings: Settings, seconds: float) -> Result:
         """Put the answers of the components together."""
@@ -315,6 +284,36 @@ def _certainly() -> Iterator[None]:
         yield
     except ZeroMassError:
         raise ZeroProbabilityError(NOTHING_POSSIBLE, certain=True) from None
+
+
+def answer_by_loopy_propagation(model: Model, evidence: dict[int, int], deadline: float) -> Result:
+    """Return the answer of loopy propagation, as far as it comes by then (`time.monotonic`)."""
+    from ibia.loopy import loopy_marginals
+
+    started = time.monotonic()
+    found = loopy_marginals(model, evidence, tolerance=_LOOPY_TOLERANCE, sweeps=_LOOPY_SWEEPS, deadline=deadline)
+    return Result(
+        model=model,
+        evidence=evidence,
+        marginals=found.marginals,
+        log_z=found.log_z,
+        exact=False,
+        bound=0.0,
+        loss=0.0,
+        worst_loss=0.0,
+        unchecked_loss=0.0,
+        inconsistency=0.0,
+        first_inconsistency=0.0,
+        second_inconsistency=0.0,
+        disagreement=(0.0,) * len(model.variables),
+        spread=0.0,
+        alternatives=0,
+        error=loopy_error(found.converged),
+        steps=(),
+        orders=(),
+        seconds=time.monotonic() - started,
+        loopy=True,
+    )
 
 
 def prepare_model(

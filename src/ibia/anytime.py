@@ -38,11 +38,13 @@ _DOUBLING, _PART, _LITTLE_MORE = 2.0, 0.25, 1.25
 _INSTANT = 1e-9
 # Without a time limit, a first answer that takes more than this part of the usual time is the only one.
 _ONLY_PART = 0.25
-# Where it should take more than so many seconds, loopy propagation comes before it, for up to this part of the time.
-_SOON, _LOOPY_PART = 5.0, 0.15
+# Where it should take more than so many seconds, or this part of the time, loopy propagation comes before it, for up to
+# so much of the time.
+_SOON, _SOON_PART, _LOOPY_PART = 5.0, 0.25, 0.15
 # A first answer that is not there after this part of the time is given up for one that should take so many times less.
 _PATIENCE, _SHORTER = 0.25, 8.0
-# If there is no such one, it is given up after this part of the time, so that loopy propagation can stand in.
+# If there is no such one, nor any other answer, it is given up after this part of the time, so that loopy propagation
+# can stand in.
 _LAST_PATIENCE = 0.6
 # Predictions made from short runs are off at times: an attempt that should take more than so many times as long as the
 # one before it, and than this part of the time left, comes after a shorter one, if there is one.
@@ -157,7 +159,8 @@ class Search:
             if any(attempt.outcome == _OUT_OF_MEMORY for attempt in self._attempts):
                 raise MemoryError
             raise Stopped(self._no_answer())
-        return replace(self._best, attempts=tuple(self._attempts), bound_reason=self._reason_in_words())
+        reason = self._reason_in_words() + self._excess_in_words()
+        return replace(self._best, attempts=tuple(self._attempts), bound_reason=reason)
 
     def _search(self) -> None:
         goal = self._goal
@@ -181,9 +184,10 @@ class Search:
         On a busy machine it may take far longer than predicted. Then it is given up for a smaller one.
         """
         predicted = self._first()
-        if predicted.seconds > _SOON and not predicted.exact:
-            self._propagate()
         limited = self._goal.time_limit is not None
+        late = limited and predicted.seconds > _SOON_PART * self._left()
+        if late or (predicted.seconds > _SOON and not predicted.exact):
+            self._propagate()
         while True:
             # Where most of the time is graph work, smaller bounds take no less.
             shorter = self._quick_below(predicted) if limited else []
@@ -191,7 +195,7 @@ class Search:
             patience = math.inf
             if shorter:
                 patience = _PATIENCE * self._left()
-            elif limited and self._loopy is not None and self._best is None and not predicted.exact:
+            elif limited and self._loopy is not None and self._best is None:
                 patience = _LAST_PATIENCE * self._left()
             going_on = self._try(predicted, patience)
             outcome = self._attempts[-1].outcome
@@ -346,7 +350,7 @@ class Search:
         # To look for slices takes time: that is done for the exact answer alone.
         quick = self._soon(self._ladder.predictions(self._may_do, left, quick=True, slices="never"))
         # An approximation may take longer than the exact answer, or more memory.
-        most = quick.seconds if self._may_do(quick) else math.inf
+        most = quick.seconds if self._may_do(quick) else max(left, most)
         return self._exact(most, most) or quick
 
     def _first_seconds(self) -> float:
@@ -500,7 +504,7 @@ class Search:
             )
         time_left = f"{seconds_in_words(max(left, 0.0))} were left"
         if self._goal.time_limit is None:
-            time_left += " of the usual ten"
+            time_left = f"{time_left} of the usual ten" if left > 0.0 else "the usual ten are over"
         bits = bits_in_words(prediction.bound, prediction.reduce)
         return f"{bits} would take about {seconds_in_words(prediction.seconds)}, and {time_left}"
 
@@ -524,11 +528,22 @@ class Search:
             what = "nothing was possible any more" if lost else "numbers vanished that are not zero"
             reason = f"with {last.bound:g} bits {what}"
         elif last.outcome == _TOO_SLOW:
-            reason = f"an exact run in slices of {last.bound:g} bits would have taken too long"
+            run = "a quick run" if last.quick else "an exact run"
+            reason = f"{run} of {last.bound:g} bits would have taken too long"
         elif last.outcome == "stopped":
             reason = f"the run with {last.bound:g} bits was stopped"
+        first = self._attempts[0].predicted_seconds
+        if self._goal.time_limit is None and first > USUAL_SECONDS:
+            reason = f"even the quickest was to take {seconds_in_words(first)}; {reason}"
         answers = sum(attempt.outcome == "answered" for attempt in self._attempts)
         return f"{bound} gave the {f'best of {answers} answers' if answers > 1 else 'only answer'}; {reason}"
+
+    def _excess_in_words(self) -> str:
+        """Say so where more memory was held than the user allows: a run may always add a little to what is there."""
+        limit, held = self._goal.memory_limit, max(self._control.held, resident_memory())
+        if limit is None or held <= limit:
+            return ""
+        return f"; {size_in_words(held)} of memory were held, more than the limit, which is too low for this model"
 
     def _best_in_words(self) -> str:
         if self._best is None:

@@ -185,7 +185,7 @@ def _infer(
     with Watch(control, context.obj, limits[0]) as watch:
         loaded, observed = _load(model, evidence, observe)
         shown = None if show is None else _shown(loaded, show)
-        compile_first(quiet)
+        compile_first(quiet, watch)
 
         import ibia
 
@@ -193,7 +193,7 @@ def _infer(
         infer = ibia.infer
         if limits[0] is not None:
             given["time_limit"] = watch.time_left(sum(loaded.cardinalities))
-        watch.reading = False
+        watch.doing = ""
         with _progress(quiet) as progress:
             result = infer(loaded, observed, check=check, progress=progress, control=control, **given)
         failures = _write_result(result, model, out, pr, json_file)

@@ -77,12 +77,12 @@ def _solve(model: str, evidence: str, task: str, started: float) -> None:
         except ibia.InputError as error:
             raise ibia.InputError(f"{evidence}: {error}") from None
         answers = _Answers(Path(f"{Path(model).name}.{task}"), task)
-        compile_first()
+        compile_first(watch=watch)
         # Loading the engine takes time, too.
         infer = ibia.infer
         if time_limit is not None:
             time_limit = watch.time_left(sum(loaded.cardinalities))
-        watch.reading = False
+        watch.doing = ""
         try:
             result = infer(
                 loaded,

@@ -47,12 +47,15 @@ class Control:
         Cores that operations on large tables are spread over; it may change at any time. Answers do not depend on it.
     stopping
         Set to stop at the next check.
+    held
+        Most bytes of resident memory seen so far, where the memory is limited.
     """
 
     deadline: float = math.inf
     memory: float = math.inf
     threads: int = 1
     stopping: bool = False
+    held: float = 0.0
     _interruptible: bool = field(default=False, repr=False)
     _weigh_at: float = field(default=0.0, repr=False)
     _least: float = field(default=0.0, repr=False)
@@ -73,7 +76,8 @@ class Control:
         from ibia.tables.memory import weigh
 
         self._weigh_at = now + _WEIGHED_EVERY
-        self._least = self._least or resident_memory() + _LEAST
+        self.held = max(self.held, resident_memory())
+        self._least = self._least or self.held + _LEAST
         weigh(0, max(self.memory, self._least))
 
     @property

@@ -107,9 +107,10 @@ def _from_environment(
 
 def _gigabytes(text: str) -> float:
     try:
-        return check_memory_limit(float(text) * 1e9)
+        size = float(text) * 1e9
     except ValueError:
         raise InputError(f"the memory limit is {text!r}; expected a number of gigabytes") from None
+    return check_memory_limit(size)
 
 
 def size_in_words(size: float) -> str:

@@ -10,10 +10,10 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from ibia.alternative import Progress
-from ibia.answer import Choices, Prepared, Run, prepare_model
+from ibia.answer import Choices, Prepared, Run, answer_by_loopy_propagation, prepare_model
 from ibia.anytime import Goal, Search
 from ibia.control import Control, Stopped, collecting_rarely
 from ibia.ladder import Ladder
@@ -22,6 +22,7 @@ from ibia.model import Model, Variable, check_evidence
 from ibia.predict import Prediction, Predictor, measure_speed
 from ibia.result import Result, bits_in_words
 from ibia.tables.memory import end_of_run, limit_memory
+from ibia.threads import wait_for
 from ibia.workers import Workers
 
 __all__ = ["infer"]
@@ -30,6 +31,11 @@ __all__ = ["infer"]
 _TELLING = 0.02
 # Where an exact answer takes at most this many seconds, nothing else will be tried.
 _WORTH_WARMING_UP = 1.0
+# From so many factors on preparation may take so long that somebody wants to stop it.
+_LARGE = 1000
+# Preparation is given up after this part of a time limit; loopy propagation, which needs none, gets this part of the
+# rest.
+_PREPARING, _PROPAGATING = 0.6, 0.5
 
 
 def infer(
@@ -132,21 +138,30 @@ def infer(
     control.threads = _all_cores() if threads is None else check_threads(threads)
     control.memory = goal.memory
     limit_memory(control.memory)
-    control.deadline = math.inf if goal.time_limit is None else started + goal.time_limit
+    # Links are the paper's way, and left as it is.
+    by_sweeps = update == "sweeps"
+    observed = check_evidence(model, evidence or {})
+    end, hurry = math.inf, math.inf
+    if goal.time_limit is not None:
+        end, hurry = started + goal.time_limit, goal.time_limit
+    control.deadline = started + _PREPARING * hurry if by_sweeps else end
+    prepare = partial(prepare_model, model, observed, control, bound if time_limit is None else None, hurry)
     prepared: list[Prepared] = []
     with control.interruptible():
-        prepared.append(
-            prepare_model(
-                model,
-                check_evidence(model, evidence or {}),
-                control,
-                bound if time_limit is None else None,
-                math.inf if goal.time_limit is None else goal.time_limit,
-            )
-        )
+        prepared.append(wait_for(prepare, control) if len(model.factors) >= _LARGE else prepare())
+
+    def propagated(deadline: float) -> Result:
+        if progress is not None:
+            progress("loopy propagation", 0, len(model.factors))
+        return answer_by_loopy_propagation(model, observed, deadline)
+
     if not prepared:
+        left = end - time.monotonic()
+        if by_sweeps and left > 0.0 and not control.stopping:
+            return _unprepared(propagated(time.monotonic() + _PROPAGATING * left), started, improved)
         reason = "no answer within the time limit" if control.late else "stopped before there was an answer"
         raise Stopped(f"{reason}; the model was still being prepared")
+    control.deadline = end
     ready = prepared[0]
 
     workers = Workers(control)
@@ -161,17 +176,10 @@ def infer(
             runs[key] = Run(ready, predicted.bound, chosen, quick=predicted.quick)
         return runs[key].answer(_labelled(progress, predicted, best), workers, predicted.alternatives)
 
-    def propagated(deadline: float) -> Result:
-        if progress is not None:
-            progress("loopy propagation", 0, len(model.factors))
-        return ready.propagated(deadline)
-
     speed = measure_speed()
     if searching:
         waiting = _waiting(time.monotonic() - started, time.process_time() - processor)
         speed = replace(speed, waiting=waiting)
-    # Links are the paper's way, and left as it is.
-    by_sweeps = update == "sweeps"
     processes = control.threads if by_sweeps else 1
     predictor = Predictor(ready.problems, speed, choices.alternatives, processes, control.memory, choices.slicing)
     if searching and predictor.predict(predictor.exact_bound).seconds > _WORTH_WARMING_UP:
@@ -186,6 +194,16 @@ def infer(
         workers.leave()
         end_of_run()
     return replace(result, seconds=time.monotonic() - started)
+
+
+def _unprepared(result: Result, started: float, improved: Callable[[Result], None] | None) -> Result:
+    """Return an answer for which there was no need to prepare the model, with the reason for it."""
+    seconds = time.monotonic() - started
+    reason = "loopy propagation gave the only answer; preparing the model takes too long for the time limit"
+    result = replace(result, seconds=seconds, bound_reason=reason)
+    if improved is not None:
+        improved(result)
+    return result
 
 
 @cache

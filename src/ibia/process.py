@@ -37,7 +37,7 @@ _ENDINGS = {
     signal.SIGINT: ("Interrupted before there was an answer.", INTERRUPTED),
     signal.SIGTERM: ("Terminated before there was an answer.", TERMINATED),
 }
-_STILL_READING = "no answer within the time limit; the model was still being read"
+_READING, _COMPILING_NOW = "the model was still being read", "the numeric kernels were still being compiled, once for all"
 # Compiling everything takes about this many seconds.
 _COMPILING = 15
 
@@ -84,7 +84,8 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
     try:
         code = command(arguments, started)
     except MemoryError:
-        return complain("Out of memory; a smaller --bound needs less.", OUT_OF_MEMORY)
+        advice = "a smaller --bound needs less, a larger --memory-limit allows more"
+        return complain(f"Out of memory; {advice}.", OUT_OF_MEMORY)
     except Ended as ended:
         sentence, code = _ENDINGS[ended.number]
         return complain("" if ended.is_said else sentence, code)
@@ -198,14 +199,14 @@ class Watch:
 
     Attributes
     ----------
-    reading
-        Whether there is no answer yet, and none to be had soon.
+    doing
+        What is going on before inference, as the end of a sentence; nothing: inference has begun.
     written
         Whether the answer is where it belongs, and only remains to be shown.
     """
 
     def __init__(self, control: Control, started: float, limit: float | None) -> None:
-        self.reading = True
+        self.doing = _READING
         self.written = False
         self._control = control
         self._started = started
@@ -242,7 +243,7 @@ class Watch:
         writing = min(_WRITING + _WRITING_STATE * states, 0.5 * self._limit)
         left = self._started + self._limit - writing - time.monotonic()
         if left <= 0.0:
-            raise Stopped(_STILL_READING)
+            raise Stopped(self._too_early())
         self._set_alarm(left)
         return left
 
@@ -262,8 +263,11 @@ class Watch:
             signal.setitimer(signal.ITIMER_REAL, _RETRY)
             return
         self._control.stop()
-        if self.reading:
-            raise Stopped(_STILL_READING)
+        if self.doing:
+            raise Stopped(self._too_early())
+
+    def _too_early(self) -> str:
+        return f"no answer within the time limit; {self.doing}"
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         from ibia.control import Stopped
@@ -328,8 +332,14 @@ def load_arrays() -> None:
     del os.environ[threads]
 
 
-def compile_first(quiet: bool = False) -> None:
-    """Compile everything now, and say so unless that is not wanted, if this is the first run."""
+def compile_first(quiet: bool = False, watch: Watch | None = None) -> None:
+    """Compile everything now, and say so unless that is not wanted, if this is the first run.
+
+    Parameters
+    ----------
+    watch
+        Is told what is going on.
+    """
     from ibia.compiled import compile_kernels, kernels_compiled
 
     if not kernels_compiled():
@@ -339,4 +349,6 @@ def compile_first(quiet: bool = False) -> None:
                 file=sys.stderr,
                 flush=True,
             )
+        if watch is not None:
+            watch.doing = _COMPILING_NOW
         compile_kernels()

@@ -8,11 +8,14 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from ibia.control import Control
+from ibia.control import Control, Stopped
 
-__all__ = ["has_help", "run_all"]
+__all__ = ["has_help", "run_all", "wait_for"]
 
 Outcome = TypeVar("Outcome")
+
+# How often who waits looks at the clock, in seconds.
+_LOOK = 0.05
 
 _tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
 _helpers: list[threading.Thread] = []
@@ -76,6 +79,37 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
     if errors:
         raise min(errors, key=lambda error: error[0])[1]
     return results
+
+
+def wait_for(function: Callable[[], Outcome], control: Control) -> Outcome:
+    """Call a function on a thread of its own, and return its result; meanwhile look at the clock and heed signals.
+
+    What is compiled does neither, and may take seconds. If it is not waited for any more it ends at its next check.
+    """
+    outcomes: list[Outcome] = []
+    errors: list[BaseException] = []
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            outcomes.append(function())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.set()
+
+    threading.Thread(target=work, daemon=True, name="ibia-background").start()
+    try:
+        while not ended.wait(_LOOK):
+            control.check()
+    except Stopped:
+        raise
+    except BaseException:
+        control.stopping = True
+        raise
+    if errors:
+        raise errors[0]
+    return outcomes[0]
 
 
 def _start_helpers(count: int) -> None:
