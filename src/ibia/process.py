@@ -37,7 +37,8 @@ _ENDINGS = {
     signal.SIGINT: ("Interrupted before there was an answer.", INTERRUPTED),
     signal.SIGTERM: ("Terminated before there was an answer.", TERMINATED),
 }
-_READING, _COMPILING_NOW = "the model was still being read", "the numeric kernels were still being compiled, once for all"
+_READING = "the model was still being read"
+_BEING_COMPILED = "the numeric kernels were still being compiled, once for all"
 # Compiling everything takes about this many seconds.
 _COMPILING = 15
 
@@ -350,5 +351,5 @@ def compile_first(quiet: bool = False, watch: Watch | None = None) -> None:
                 flush=True,
             )
         if watch is not None:
-            watch.doing = _COMPILING_NOW
+            watch.doing = _BEING_COMPILED
         compile_kernels()
