@@ -91,18 +91,20 @@ def _cell(runs: Sequence[Run]) -> str:
     if all(run.status == UNSUITED for run in made):
         return _NOTHING
     found = summarise("", "", made)
-    few = f", {len(runs) - len(made)} not run" if len(made) < len(runs) else ""
+    lacking = found.answered - found.compared
+    not_compared = f", {lacking} {_NOT_COMPARED}" if lacking else ""
+    not_run = f", {len(runs) - len(made)} {NOT_RUN}" if len(made) < len(runs) else ""
     if found.exact == len(runs):
-        return f"all {_EXACT}"
+        # What nobody compared is exact by its own word alone.
+        return f"all {_EXACT} ({lacking} {_NOT_COMPARED})" if lacking else f"all {_EXACT}"
     if found.exact == found.answered:
         # It has no answers but exact ones.
-        return f"{found.exact} of {found.models}{few}"
+        return f"{found.exact} of {found.models}{not_compared}{not_run}"
     if found.hd_avg is None or found.hd_max is None:
-        missing = f" ({found.answered} of {found.models}{few})" if few or not found.complete else ""
+        missing = f" ({found.answered} of {found.models}{not_run})" if not_run or not found.complete else ""
         return f"{_NOT_COMPARED}{missing}"
-    lacking = found.answered - found.compared
-    few = f", {lacking} {_NOT_COMPARED}{few}" if lacking else few
-    missing = f" ({found.compared} of {found.models}{few})" if few or not found.complete else ""
+    is_over_fewer = not_compared or not_run or not found.complete
+    missing = f" ({found.compared} of {found.models}{not_compared}{not_run})" if is_over_fewer else ""
     return f"{_number(found.hd_avg)} / {_number(found.hd_max)}{missing}"
 
 
