@@ -15,7 +15,7 @@ from typing import Any
 from ibia.bench.claims import claimed_wrongly
 from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
-from ibia.bench.summary import NOT_RUN, Results, Run, known_marginals, natural_order, summarise
+from ibia.bench.summary import NOT_RUN, Results, Run, comparable, natural_order, summarise
 from ibia.errors import InputError
 
 __all__ = ["peer_lines"]
@@ -32,15 +32,10 @@ def peer_lines(results: Results) -> list[str]:
     is named all the same. Means are over the answers that were compared; where these are not all, the cell says how
     many of how many there are.
     """
-    answered = {run.instance for run in results.runs if run.answer is not None}
-    # Of a model that nobody answered, older rows do not say what is known of it; it counts as not answered.
-    unknown = {
-        instance
-        for instance, is_known in known_marginals(results).items()
-        if is_known is False or (is_known is None and instance in answered)
-    }
-    runs = [run for run in results.runs if run.instance not in unknown]
+    known = comparable(results)
+    runs = [run for run in results.runs if run.instance in known]
     if not any(run.error is not None for run in runs):
+        answered = {run.instance for run in results.runs if run.answer is not None}
         some, others = counted(len(answered), "model"), counted(len(results.instances) - len(answered), "model")
         raise InputError(
             f"Nothing can be compared: {some} answered and not compared, {others} without an answer; "
@@ -59,7 +54,7 @@ def peer_lines(results: Results) -> list[str]:
         members = [run for run in runs if run.instance.family == family]
         cells = [family, str(len({run.instance for run in members}))]
         cells += [_cell([run for run in members if run.method == method]) for method in methods]
-        lines.append(markdown_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
+        lines.append(markdown_line([*cells, *(_published(figures.get(family)) for _, figures in elsewhere)]))
     lines += [
         "",
         "Mean HD_avg / HD_max, or how many of the models are answered exactly. Seconds, mean and largest:",
