@@ -79,6 +79,41 @@ def test_models_against_time_counts_all_models():
     assert series(answered, "dashed")[0].words == "all 3 models"
 
 
+FAULT = {"hd_avg": None, "hd_max": None, "reference": "none", "reference_error": "m1.MAR: 2 marginals, expected 9."}
+UNKNOWN = {"hd_avg": None, "hd_max": None, "reference": "none"}
+
+
+def test_medians_say_how_many_answers_they_are_over():
+    rows = [row("m1", hd_max=0.1), row("m2", hd_max=0.3), row("m3", **FAULT), row("m4", **UNKNOWN)]
+    (chart,) = error_against_time(order_rows(rows)).charts
+    (median,) = series(chart, "large")[0].points
+    assert median.words == "ibia:bound=12, median of 2 models, 2 not compared: HD_max 0.2000 in 1 s"
+    rows = [row(name, f"ibia:bound={bound}") for name in ("m1", "m2") for bound in (8, 12)]
+    rows.append(row("m3", "ibia:bound=8", **FAULT))
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    first, second = series(chart, "large")[0].points
+    assert "median of 2 models, 1 not compared:" in first.words
+    # One without an answer counts.
+    assert "median of 3 models:" in second.words
+
+
+def test_answers_that_were_not_compared_are_not_said_to_be_bad():
+    rows = [row("m1"), row("m2", hd_max=0.5), row("m3", **UNKNOWN), row("m4", **UNKNOWN)]
+    figure = models_against_time(order_rows(rows))
+    answered, good = figure.charts
+    assert series(answered, "steps", 0)[0].words == "ibia:bound=12: 4 of 4"
+    assert series(good, "steps", 0)[0].words == "ibia:bound=12: 1 of 2"
+    assert (series(good, "dashed")[0].words, good.y.high) == ("all 2 models", 2)
+    assert "The right chart leaves out 2 models, of which no true marginals are known." in figure.words
+    assert "not compared" not in figure.words
+    # What is known of a model and was not compared by one of them.
+    figure = models_against_time(order_rows([*rows[:3], row("m1", "loopy"), row("m2", "loopy", **FAULT)]))
+    good = figure.charts[1]
+    assert series(good, "steps", 1)[0].words == "loopy: 1 of 2, 1 not compared"
+    assert "On the right, curves also lack 1 answer that was not compared." in figure.words
+    assert "leaves out" not in models_against_time(order_rows(rows[:2])).words
+
+
 def test_error_against_bound_needs_several_bounds():
     assert error_against_bound(order_rows([row(), row(solver="loopy")])) is None
     rows = [
