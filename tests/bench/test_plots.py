@@ -169,6 +169,27 @@ def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
     assert paper.points == ()
 
 
+def test_families_with_one_bound_have_no_chart_of_error_against_bound():
+    rows = [
+        *(row("m1", f"ibia:bound={bound}") for bound in (8, 12)),
+        # One bound of each solver, several that cannot be compared, none.
+        row("c1", "ibia:bound=8", "CSP", hd_max=1e-5),
+        row("c1", "paper:bound=12", "CSP"),
+        *(row("b1", f"ibia:bound={bound}", "BN", hd_max=None) for bound in (8, 12)),
+        row("b1", "paper:bound=8", "BN", status="crashed"),
+        row("d1", "loopy", "DBN"),
+        row("e1", "paper:bound=8", "Toys", hd_max=None),
+    ]
+    figure = error_against_bound(order_rows(rows))
+    assert [chart.title for chart in figure.charts] == ["Grids"]
+    # What is not drawn does not stretch the axis.
+    assert figure.charts[0].y.low == pytest.approx(0.01)
+    assert "Left out are families on which no solver ran with several bounds: CSP, BN." in figure.words
+    assert "Left out" not in error_against_bound(order_rows(rows[:2])).words
+    alone = [row("m1", "ibia:bound=8"), row("c1", "ibia:bound=12", "CSP")]
+    assert error_against_bound(order_rows(alone)) is None
+
+
 def test_what_wrongly_says_it_is_exact_is_beyond_every_multiple_of_its_limit():
     wrong = row("m2", exact=True, hd_max=0.2, error_estimate=0.0, error_upper=0.0)
     scatter, shares = gauge_against_truth(order_rows([approximate("m1"), wrong])).charts

@@ -174,25 +174,32 @@ def _cactus(
 def error_against_bound(results: Results) -> Figure | None:
     """Draw the error against the bound, family by family, of solvers that ran with several bounds."""
     solvers = {name: bounds for name, bounds in _bounds(results.methods).items() if len(bounds) > 1}
+    tried = {family: _bounds_tried(results, family, solvers.values()) for family in results.families}
+    families = [family for family, most in tried.items() if most > 1]
     judged = [
         run.error
         for bounds in solvers.values()
         for method in bounds.values()
         for run in results.of(method=method)
-        if run.error is not None
+        if run.error is not None and run.instance.family in families
     ]
     if not judged:
         return None
     every = sorted({bound for bounds in solvers.values() for bound in bounds})
     x = linear_axis("bound (bits of the largest table)", every[0] - 0.3, every[-1] + 0.3, every)
     y = _error_axis(judged)
-    charts = [Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in results.families]
+    words = (
+        "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
+        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run."
+    )
+    single = [family for family, most in tried.items() if most == 1]
+    if single:
+        words += f" Left out are families on which no solver ran with several bounds: {', '.join(single)}."
     return Figure(
         "error-against-bound",
         "Error against bound",
-        "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run.",
-        tuple(chart for chart in charts if any(series.points for series in chart.series)),
+        words,
+        tuple(Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in families),
         tuple((name, style) for style, name in enumerate(solvers)),
         (("a model", "thin"), ("median", "line")),
     )
@@ -211,6 +218,18 @@ def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
     return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
 
 
+def _bounds_tried(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> int:
+    """Return the most bounds that a solver was run with on a family, runs that were not compared left out."""
+    return max(
+        (sum(_was_tried(results.of(family, method)) for method in bounds.values()) for bounds in solvers), default=0
+    )
+
+
+def _was_tried(runs: Iterable[Run]) -> bool:
+    """Tell whether a chart has a place for any of some runs of a method."""
+    return any(run.row is not None and run.is_judged for run in runs)
+
+
 def _bound_charted(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> tuple[Series, ...]:
     drawn = (_bound_series(results, family, bounds, style) for style, bounds in enumerate(solvers))
     return tuple(series for found in drawn for series in found)
@@ -221,10 +240,10 @@ def _bound_series(results: Results, family: str, bounds: dict[float, str], style
     medians, without = [], []
     for bound, method in bounds.items():
         runs = results.of(family, method)
-        judged = [run for run in runs if run.is_judged]
-        if all(run.row is None for run in judged):
-            # It was never tried, which is not the same as having failed.
+        if not _was_tried(runs):
+            # Which is not the same as having failed.
             continue
+        judged = [run for run in runs if run.is_judged]
         errors = [math.inf if run.error is None else run.error for run in judged]
         for run in judged:
             if run.error is not None:
