@@ -83,6 +83,15 @@ FAULT = {"hd_avg": None, "hd_max": None, "reference": "none", "reference_error":
 UNKNOWN = {"hd_avg": None, "hd_max": None, "reference": "none"}
 
 
+def test_exact_answers_do_not_stretch_the_axis_of_errors():
+    rows = [row("m1", f"ibia:bound={bound}", hd_max=error) for bound, error in ((8, 0.05), (12, 1e-16))]
+    for figure in (error_against_time(order_rows(rows)), error_against_bound(order_rows(rows))):
+        (chart,) = figure.charts
+        assert chart.y.low == pytest.approx(1e-6)
+        assert chart.y.ticks[0][1] == "≤ 10⁻⁶"
+        assert "Errors below 1E-6" in figure.words
+
+
 def test_medians_say_how_many_answers_they_are_over():
     rows = [row("m1", hd_max=0.1), row("m2", hd_max=0.3), row("m3", **FAULT), row("m4", **UNKNOWN)]
     (chart,) = error_against_time(order_rows(rows)).charts

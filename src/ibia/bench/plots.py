@@ -21,6 +21,9 @@ __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_ag
 
 # Times below this are drawn as this.
 _SHORTEST = 1e-3
+# Errors below this are drawn as this: exact ones would leave most of a chart to where hardly any others are.
+_SMALLEST = 1e-6
+_AT_THE_END = "Errors below 1E-6, such as those of exact answers, stand at the lower end."
 # An answer this good counts in the second of the charts of models against time.
 _GOOD = 0.01
 _HD_MAX = "HD_max"
@@ -45,7 +48,7 @@ def error_against_time(results: Results) -> Figure | None:
         "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
         "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
         "line runs along the methods that no other beats at both. Crosses on top are runs without an answer; answers "
-        "that were not compared with the truth have no mark. Lower left is better.",
+        f"that were not compared with the truth have no mark. {_AT_THE_END} Lower left is better.",
         charts,
         _legend(results),
         (("not beaten by another method", "dashed"),),
@@ -190,7 +193,8 @@ def error_against_bound(results: Results) -> Figure | None:
     y = _error_axis(judged)
     words = (
         "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run."
+        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run. "
+        f"{_AT_THE_END}"
     )
     single = [family for family, most in tried.items() if most == 1]
     if single:
@@ -355,7 +359,7 @@ def _time_axis(runs: Iterable[Run]) -> Axis:
 
 
 def _error_axis(errors: Iterable[float]) -> Axis:
-    return log_axis(_HD_MAX, errors, ROUNDING, 1.0)
+    return log_axis(_HD_MAX, errors, _SMALLEST, 1.0)
 
 
 def _legend(results: Results) -> tuple[tuple[str, int], ...]:
