@@ -104,9 +104,9 @@ def test_lines_join_points(kind):
 def test_lines_of_the_same_colour_have_other_dashes():
     points = (Point(0.1, 0.0), Point(10.0, 10.0))
     for kind in ("line", "steps"):
-        root = drawn(*(Series(kind, style, points) for style in range(32)))
+        root = drawn(*(Series(kind, style, points) for style in range(48)))
         looks = [(group.get("class"), group.find("path").get("stroke-dasharray")) for group in root.findall("g")]
-        assert len(set(looks)) == 32
+        assert len(set(looks)) == 48
         assert looks[0] == ("s0", None)
         assert looks[8][0] == "s0"
 
@@ -138,7 +138,11 @@ def test_a_legend_shows_what_is_drawn():
 
 
 def test_symbols_of_all_styles_are_drawn():
-    paths = {ElementTree.fromstring(symbol_svg(style)).find(".//path").get("d") for style in range(24)}
-    assert len(paths) == 6
+    groups = [ElementTree.fromstring(symbol_svg(style)).find("g") for style in range(48)]
+    looks = [(group.get("class"), group.find("path").get("d")) for group in groups]
+    # Each of eight colours with each of six shapes.
+    assert len(set(looks)) == 48
+    assert len({shape for _, shape in looks}) == 6
+    assert len({colour for colour, _ in looks[:8]}) == 8
     for kind in ("dots", "crosses", "dashed"):
         ElementTree.fromstring(symbol_svg(None, [kind]))

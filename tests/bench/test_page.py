@@ -144,17 +144,17 @@ def test_published_figures_stand_beside_ours():
     ]
     found = page(rows)
     grids = found.line("Grids", "2 / 8", under="Errors by family")
-    assert grids[2:7] == ["0.43 / 0.91", "0.15 / 0.34", "0.25 / 0.71", "–", "0.088 / 0.30"]
+    assert grids[2:7] == ["0.433 / 0.905", "0.146 / 0.343", "0.247 / 0.713", "–", "0.088 / 0.300"]
     assert grids[-2:] == ["0.38 / 0.75", "0.12 / 0.38 (1 of 2)"]
     # The paper's have no evidence.
     assert found.line("Bnlearn", "1 / 26", under="Errors by family")[-2] == "0 / 0"
     assert "CSP" not in [line[0] for line, heading in zip(found.shown, found.headings, strict=True) if "HD_" in heading]
-    assert found.line("Grids_11", "0.54") == [
+    assert found.line("Grids_11", "0.543") == [
         "Grids_11",
-        "0.54",
-        "0.42",
-        "0.59 (1.1 s)",
-        "0.17 (3.5 s)",
+        "0.543",
+        "0.420",
+        "0.590 (1.1 s)",
+        "0.166 (3.5 s)",
         "0.50 (1.0 s)",
         "0.38 (0.25 s)",
     ]
@@ -181,10 +181,10 @@ def test_all_tables_of_the_paper_stand_beside_ours():
     ]
     found = page(rows)
     sampled = found.line("Promedas", "2 / 64", under="Against IJGP-SampleSearch")
-    assert sampled[2:6] == ["0.030 / 0.14", "0.042 / 0.21", "0.013 / 0.086", "0.013 / 0.086"]
+    assert sampled[2:6] == ["0.030 / 0.139", "0.042 / 0.207", "0.013 / 0.086", "0.013 / 0.086"]
     assert sampled[6:] == ["0.50 / 0.75", "–"]
     ordered = found.line("Promedas", "2 / 64", under="Topological against another order")
-    assert ordered[2:] == ["1.5 / 0.32", "0.40 / 0.086", "0.50 / 0.75", "–"]
+    assert ordered[2:] == ["1.5 / 0.322", "0.4 / 0.086", "0.50 / 0.75", "–"]
     # Nobody answered the last, and its rows do not say what is known of it.
     large = found.line("Promedas", "3 / 171", under="Large models")
     assert large[2:5] == ["77", "100", "100"]
@@ -311,6 +311,36 @@ def test_only_methods_that_answered_everything_are_best():
     assert '<td class="alarm">0.50</td>' in text
 
 
+UNKNOWN = {"hd_avg": None, "hd_max": None, "delta_log10_z": None, "reference": "none"}
+
+
+def test_means_over_fewer_answers_than_there_are_say_so_and_are_never_best():
+    known = {"hd_avg": 0.125, "hd_max": 0.25, "kl_max": 0.5, "delta_log10_z": 0.5, "seconds": 1.0}
+    rows = [row(f"m{number}", "all", **{**known, "hd_max": 0.75, "seconds": 3.0}) for number in range(4)]
+    rows += [row(f"m{number}", "more", **{**known, "hd_max": 0.375, "seconds": 2.0}) for number in range(4)]
+    rows += [row(f"m{number}", "few", **known) for number in range(2)]
+    rows += [row("m2", "few", **{**UNKNOWN, "delta_log10_z": 2.0}), row("m3", "few", **UNKNOWN)]
+    text = make_page(order_rows(rows))
+    line = Page(text).line("", "few")
+    assert line[2:8] == ["4 of 4; 2 of 4 compared", "–", "0.12", "0.25", "0.25", "2.0 (3 of 4)"]
+    assert '<td class="alarm">4 of 4; 2 of 4 compared</td>' in text
+    # That of the worst answer, too, and once more in the table of further errors.
+    assert text.count('<td class="alarm">0.25</td>') == 2
+    assert '<td class="alarm">0.50</td>' in text
+    assert '<td class="best">0.38</td>' in text
+    assert '<td class="best">0.25</td>' not in text
+    # All answers have seconds.
+    assert '<td class="best">1.0</td>' in text
+
+
+def test_the_page_says_first_how_many_answers_were_not_compared():
+    text = page([row("m1"), row("m2", **UNKNOWN), row("m3", **UNKNOWN)]).texts[""]
+    assert "3 runs of 1 method on 3 models of 1 family: all of them answered, 2 answers not compared." in text
+    text = page([row("m1"), row("m2", **UNKNOWN), row("m3", status="crashed")]).texts[""]
+    assert "1 family: 1 run without an answer, 1 answer not compared." in text
+    assert "not compared" not in page([row("m1"), row("m2", status="crashed")]).texts[""]
+
+
 def test_runs_without_an_answer_are_listed_with_what_was_said():
     found = page()
     assert found.line("loopy", "Grids", "m2", "crashed")[-1] == "Ended <b>early</b> & without a word."
@@ -396,7 +426,7 @@ def test_mixed_versions_are_told():
 def test_rows_of_older_benches_and_of_models_without_answers_will_do():
     bare = {key: value for key, value in row(hd_max=None).items() if key not in ("at", "variables", "factors")}
     found = page([bare, row("m2", status="crashed")])
-    assert found.line("Grids", "ibia:bound=12")[2:5] == ["1 of 2", "–", "–"]
+    assert found.line("Grids", "ibia:bound=12")[2:5] == ["1 of 2; 0 of 2 compared", "–", "–"]
 
 
 def call(*arguments):

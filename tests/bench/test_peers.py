@@ -117,6 +117,18 @@ def test_an_answer_that_was_not_compared_takes_its_model_from_nobody():
     assert table([*rows, row("m3", "late", **unknown)])[0]["Grids"]["models"] == "2"
 
 
+def test_exact_answers_that_were_not_compared_say_so():
+    unproven = {**FAULT, "exact": True}
+    known = [row(name, "known", exact=True) for name in ("m1", "m2", "m3")]
+    found, _ = table([*known, row("m1", "all", exact=True), *(row(name, "all", **unproven) for name in ("m2", "m3"))])
+    assert found["Grids"]["known"] == "all exact"
+    assert found["Grids"]["all"] == "all exact (2 not compared)"
+    found, _ = table([*known, row("m1", "some", exact=True), row("m2", "some", **unproven)])
+    assert found["Grids"]["some"] == "2 of 2, 1 not compared, 1 not run"
+    found, _ = table([*known, *(row(name, "bare", **unproven) for name in ("m1", "m2")), row("m3", "bare", **FAULT)])
+    assert found["Grids"]["bare"] == "not compared"
+
+
 def test_rows_say_of_models_without_answers_whether_anything_is_known():
     rows = [row("m1"), *(row(f"m{number}", status="out of time", marginals_known=number < 4) for number in range(2, 9))]
     found, _ = table(rows)

@@ -79,6 +79,50 @@ def test_models_against_time_counts_all_models():
     assert series(answered, "dashed")[0].words == "all 3 models"
 
 
+FAULT = {"hd_avg": None, "hd_max": None, "reference": "none", "reference_error": "m1.MAR: 2 marginals, expected 9."}
+UNKNOWN = {"hd_avg": None, "hd_max": None, "reference": "none"}
+
+
+def test_exact_answers_do_not_stretch_the_axis_of_errors():
+    rows = [row("m1", f"ibia:bound={bound}", hd_max=error) for bound, error in ((8, 0.05), (12, 1e-16))]
+    for figure in (error_against_time(order_rows(rows)), error_against_bound(order_rows(rows))):
+        (chart,) = figure.charts
+        assert chart.y.low == pytest.approx(1e-6)
+        assert chart.y.ticks[0][1] == "≤ 10⁻⁶"
+        assert "Errors below 1E-6" in figure.words
+
+
+def test_medians_say_how_many_answers_they_are_over():
+    rows = [row("m1", hd_max=0.1), row("m2", hd_max=0.3), row("m3", **FAULT), row("m4", **UNKNOWN)]
+    (chart,) = error_against_time(order_rows(rows)).charts
+    (median,) = series(chart, "large")[0].points
+    assert median.words == "ibia:bound=12, median of 2 models, 2 not compared: HD_max 0.2000 in 1 s"
+    rows = [row(name, f"ibia:bound={bound}") for name in ("m1", "m2") for bound in (8, 12)]
+    rows.append(row("m3", "ibia:bound=8", **FAULT))
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    first, second = series(chart, "large")[0].points
+    assert "median of 2 models, 1 not compared:" in first.words
+    # One without an answer counts.
+    assert "median of 3 models:" in second.words
+
+
+def test_answers_that_were_not_compared_are_not_said_to_be_bad():
+    rows = [row("m1"), row("m2", hd_max=0.5), row("m3", **UNKNOWN), row("m4", **UNKNOWN)]
+    figure = models_against_time(order_rows(rows))
+    answered, good = figure.charts
+    assert series(answered, "steps", 0)[0].words == "ibia:bound=12: 4 of 4"
+    assert series(good, "steps", 0)[0].words == "ibia:bound=12: 1 of 2"
+    assert (series(good, "dashed")[0].words, good.y.high) == ("all 2 models", 2)
+    assert "The right chart leaves out 2 models, of which no true marginals are known." in figure.words
+    assert "not compared" not in figure.words
+    # What is known of a model and was not compared by one of them.
+    figure = models_against_time(order_rows([*rows[:3], row("m1", "loopy"), row("m2", "loopy", **FAULT)]))
+    good = figure.charts[1]
+    assert series(good, "steps", 1)[0].words == "loopy: 1 of 2, 1 not compared"
+    assert "On the right, curves also lack 1 answer that was not compared." in figure.words
+    assert "leaves out" not in models_against_time(order_rows(rows[:2])).words
+
+
 def test_error_against_bound_needs_several_bounds():
     assert error_against_bound(order_rows([row(), row(solver="loopy")])) is None
     rows = [
@@ -132,6 +176,27 @@ def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
     # Half of the models were not run with either bound: these count.
     assert [(point.x, point.y) for point in ours.points] == [(8, None), (12, None)]
     assert paper.points == ()
+
+
+def test_families_with_one_bound_have_no_chart_of_error_against_bound():
+    rows = [
+        *(row("m1", f"ibia:bound={bound}") for bound in (8, 12)),
+        # One bound of each solver, several that cannot be compared, none.
+        row("c1", "ibia:bound=8", "CSP", hd_max=1e-5),
+        row("c1", "paper:bound=12", "CSP"),
+        *(row("b1", f"ibia:bound={bound}", "BN", hd_max=None) for bound in (8, 12)),
+        row("b1", "paper:bound=8", "BN", status="crashed"),
+        row("d1", "loopy", "DBN"),
+        row("e1", "paper:bound=8", "Toys", hd_max=None),
+    ]
+    figure = error_against_bound(order_rows(rows))
+    assert [chart.title for chart in figure.charts] == ["Grids"]
+    # What is not drawn does not stretch the axis.
+    assert figure.charts[0].y.low == pytest.approx(0.01)
+    assert "Left out are families on which no solver ran with several bounds: CSP, BN." in figure.words
+    assert "Left out" not in error_against_bound(order_rows(rows[:2])).words
+    alone = [row("m1", "ibia:bound=8"), row("c1", "ibia:bound=12", "CSP")]
+    assert error_against_bound(order_rows(alone)) is None
 
 
 def test_what_wrongly_says_it_is_exact_is_beyond_every_multiple_of_its_limit():

@@ -10,6 +10,8 @@ import pytest
 from brute_force import solve
 from ibia import examples
 from ibia.bench import reference
+from ibia.bench.generate import FAMILIES, SETS
+from ibia.bench.pyagrum_peer import Peer
 from ibia.bench.reference import cache_folder, compute_reference, fingerprint, kept_reference, known_reference
 
 
@@ -27,6 +29,21 @@ def test_a_computed_reference_is_the_truth():
     assert found.log10_z == pytest.approx(truth.log_z / math.log(10))
     for one, other in zip(found.marginals, truth.marginals, strict=True):
         assert np.allclose(one, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_computed_references_of_generated_models_are_what_pyagrum_says(family):
+    pytest.importorskip("pyagrum", reason="pyAgrum (the extra 'pyagrum') is not installed")
+    model, evidence = SETS[family][0].make()
+    if family == "pedigree":
+        # The smallest of the set takes pyAgrum more than a minute.
+        kept = {"alleles": 3, "typed": 0.5, "recombination": 0.1, "seed": 1}
+        model, evidence = FAMILIES[family](people=8, founders=4, loci=2, **kept)
+    found = compute_reference(model, evidence)
+    assert found.kind == "exact"
+    peer = Peer(model)
+    for one, other in zip(found.marginals, peer.arrays(peer.solve(evidence)), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-12)
 
 
 def test_it_is_kept_and_read_again(monkeypatch):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bench_rows import LIMITS, row
-from ibia.bench.summary import memory_of, middle, order_rows, pareto_front, summarise, true_error
+from ibia.bench.summary import comparable, memory_of, middle, order_rows, pareto_front, summarise, true_error
 
 
 def test_every_method_has_a_run_on_every_model():
@@ -87,6 +87,21 @@ def test_answers_without_a_reference_are_answers_without_an_error():
     assert (found.answered, found.compared, found.hd_max, found.log10_z) == (1, 0, None, None)
     assert middle([run]) is None
     assert true_error(bare) is None
+
+
+def test_a_summary_says_how_many_answers_each_figure_is_over():
+    rows = [row("m1", kl_avg=0.1), row("m2"), row("m3", hd_avg=None, hd_max=None), row("m4", status="crashed")]
+    found = summarise("Grids", "ibia:bound=12", order_rows(rows).runs)
+    assert found.compared == found.over["hd_avg"] == found.over["worst"] == 2
+    assert (found.over["log10_z"], found.over["kl_avg"], found.over["seconds"]) == (3, 1, 3)
+
+
+def test_models_can_be_compared_where_something_is_known_or_nobody_answered():
+    unknown = {"hd_avg": None, "hd_max": None, "reference": "none"}
+    fault = {**unknown, "reference_error": "m2.MAR: 2 marginals, expected 9."}
+    rows = [row("m1"), row("m2", **fault), row("m3", **unknown), row("m4", status="crashed")]
+    rows.append(row("m5", status="crashed", marginals_known=False))
+    assert {instance.name for instance in comparable(order_rows(rows))} == {"m1", "m2", "m4"}
 
 
 def test_medians_count_what_was_not_answered_as_worst():

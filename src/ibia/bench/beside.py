@@ -15,7 +15,7 @@ from ibia.bench.apart import Row
 from ibia.bench.parts import cell, line, named, shown_error, shown_seconds, table
 from ibia.bench.report import mean
 from ibia.bench.summary import Instance, Results, Run, known_marginals
-from ibia.bench.tables import is_in_time, published
+from ibia.bench.tables import is_in_time, published, quoted
 
 __all__ = ["beside_the_paper"]
 
@@ -206,7 +206,7 @@ def _error_part(results: Results, standing: Standing, name: str, title: str) -> 
 
     def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
         return [
-            *(_pair(figures["hd_avg"][place], figures["hd_max"][place]) for place in places),
+            *(_theirs(figures["hd_avg"][place], figures["hd_max"][place]) for place in places),
             *_ours(results, members, _mean_errors),
         ]
 
@@ -237,9 +237,13 @@ def _mean_errors(rows: Sequence[Row], count: str) -> str:
     return _pair(mean(row["hd_avg"] for row in rows), mean(row["hd_max"] for row in rows), count)
 
 
-def _pair(first: float | None, second: float | None, count: str = "") -> str:
-    if first is None and second is None:
-        return cell("–", "faint")
+def _theirs(first: str | None, second: str | None) -> str:
+    """Return the cell of a pair of published figures."""
+    return cell("–", "faint") if first is None and second is None else cell(quoted(first, second))
+
+
+def _pair(first: float | None, second: float, count: str) -> str:
+    """Return the cell of a pair of our figures."""
     return cell(f"{shown_error(first)} / {shown_error(second)}{count}", "alarm" if count else "")
 
 
@@ -247,7 +251,7 @@ def _order_part(results: Results, standing: Standing) -> str:
     orders = {"NTP": "another order", "TP": "topological order"}
 
     def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
-        theirs = [_pair(figures["delta_log10_z"][order], figures["hd_max"][order]) for order in orders]
+        theirs = [_theirs(figures["delta_log10_z"][order], figures["hd_max"][order]) for order in orders]
         return [*theirs, *_ours(results, members, _order_errors)]
 
     words = (
@@ -325,14 +329,13 @@ def _named_part(results: Results, answered: Answers) -> str:
     return words + shown + _missing(results, members, f"No answer here to {absent}." if absent else "")
 
 
-def _timed(error: float | None, seconds: float | None) -> str:
-    if error is None:
-        return cell("–", "faint")
-    return cell(shown_error(error) + ("" if seconds is None else f" ({shown_seconds(seconds)} s)"))
+def _timed(error: str | None, seconds: str | None) -> str:
+    """Return the cell of a published error and time."""
+    return cell(quoted(error) + ("" if seconds is None else f" ({seconds} s)"))
 
 
 def _own(row: Row | None) -> str:
     if row is None:
-        return _timed(None, None)
+        return cell("–", "faint")
     # There may be an answer without anything to compare it with.
     return cell(f"{shown_error(row.get('hd_max'))} ({shown_seconds(row['seconds'])} s)")

@@ -2,7 +2,7 @@
 
 The SVG takes its colours from the page it stands in (`STYLE`), so that it is legible on light and on dark ground; each
 point says what it is when the mouse rests on it. The first eight styles differ in colour; later ones repeat the colours
-with other shapes and other dashes. Colour and shape together tell 24 styles apart, colour and dashes 32 lines; crosses
+with other shapes and other dashes. Colour and shape together tell 48 styles apart, and so do colour and dashes; crosses
 have only their colours. Knows nothing of results.
 """
 
@@ -28,6 +28,7 @@ __all__ = [
     "dashes_of",
     "linear_axis",
     "log_axis",
+    "shape_of",
     "svg",
     "symbol_svg",
 ]
@@ -37,7 +38,14 @@ LIGHT = ("#0072b2", "#c84e00", "#007e5d", "#a8498c", "#8a6100", "#8822dd", "#8f2
 DARK = ("#56b4e9", "#ff8f4d", "#2ecc9b", "#e59ccb", "#f0b93a", "#9966ff", "#ff9d9d", "#b5b5b5")
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus")
 # Of lines, in widths of the line; the next ones where colours repeat.
-_DASHES: tuple[tuple[float, ...], ...] = ((), (4.0, 1.5), (1.2, 1.2), (6.0, 1.2, 1.2, 1.2))
+_DASHES: tuple[tuple[float, ...], ...] = (
+    (),
+    (4.0, 1.5),
+    (1.2, 1.2),
+    (6.0, 1.2, 1.2, 1.2),
+    (9.0, 3.0),
+    (6.0, 1.2, 1.2, 1.2, 1.2, 1.2),
+)
 
 Kind = Literal["dots", "large", "line", "thin", "steps", "dashed", "crosses"]
 _MARKED: tuple[Kind, ...] = ("dots", "large", "crosses")
@@ -328,7 +336,14 @@ def _colour(style: int | None) -> str:
 
 
 def _shape(kind: Kind, style: int | None) -> str:
-    return "cross" if kind == "crosses" else SHAPES[(style or 0) % len(SHAPES)]
+    return "cross" if kind == "crosses" else shape_of(style)
+
+
+def shape_of(style: int | None) -> str:
+    """Return the name of the shape of a style."""
+    place = style or 0
+    # Where shapes and colours come round together, shapes go on by one, so that each colour gets all of them.
+    return SHAPES[(place + place // math.lcm(len(LIGHT), len(SHAPES))) % len(SHAPES)]
 
 
 def _dashes(kind: Kind, style: int | None) -> str:

@@ -40,13 +40,13 @@ def families_table(results: Results) -> str:
             lines.append(_summary_line(results, summary, best, first=not place))
             further.append(_further_line(results, summary, best, first=not place))
     words = (
-        "Exact: how many answers nothing lossy was done for; one that says so and is further from the reference than "
-        "rounding brings it is not among them, but refuted. HD_avg and HD_max: means over the models of a family of "
-        "the mean and the largest Hellinger distance of a marginal to the true one, which goes from 0 (the same) to 1 "
-        "(nothing in common); worst: the largest of all. log<sub>10</sub> Z: its largest error; Z is the sum of the "
-        "product of all factors, of a Bayesian network the probability of the evidence. Seconds: mean. "
-        "Memory: the most of a run. Bold is best. Where not all models were answered, the figures are over fewer "
-        "models than those beside them; they are red and never best."
+        "Exact: how many answers nothing lossy was done for, by their own word; one that says so and is further from "
+        "the reference than rounding brings it is not among them, but refuted. HD_avg and HD_max: means over the "
+        "models of a family of the mean and the largest Hellinger distance of a marginal to the true one, which goes "
+        "from 0 (the same) to 1 (nothing in common); worst: the largest of all. log<sub>10</sub> Z: its largest error; "
+        "Z is the sum of the product of all factors, of a Bayesian network the probability of the evidence. Seconds: "
+        "mean. Memory: the most of a run. Bold is best. Where not all models were answered, or not all answers "
+        "compared with the truth, figures are over fewer models than those beside them; they are red and never best."
     )
     headings = ["family", "method", "answered", "exact", "HD_avg", "HD_max", "worst", "log<sub>10</sub> Z", "seconds"]
     first = table([*headings, "memory", "without an answer"], lines, left=(0, 1, 10))
@@ -65,8 +65,8 @@ def _further(lines: Sequence[str]) -> str:
 
 
 def _best(summaries: Sequence[Summary], key: str) -> float | None:
-    """Return the best figure of those methods that answered every model."""
-    values = [getattr(summary, key) for summary in summaries if summary.complete]
+    """Return the best figure of those methods whose figure is over every model."""
+    values = [getattr(summary, key) for summary in summaries if summary.over[key] == summary.models]
     known: list[float] = [value for value in values if value is not None]
     if len(known) < 2:
         return None
@@ -100,11 +100,15 @@ def _further_line(results: Results, summary: Summary, best: dict[str, float | No
 
 
 def _beginning(results: Results, summary: Summary, *, first: bool) -> list[str]:
-    """Return the cells that say what a line is about."""
+    """Return the cells that say what a line is about, and over how many models."""
+    answered = f"{summary.answered} of {summary.models}"
+    if summary.compared < summary.answered:
+        answered += f"; {summary.compared} of {summary.models} compared"
+    is_whole = summary.compared == summary.models
     return [
         cell(escape(summary.family) if first else "", "left"),
         cell(named(results, summary.method), "left"),
-        cell(f"{summary.answered} of {summary.models}", "" if summary.complete else "alarm"),
+        cell(answered, "" if is_whole else "alarm"),
     ]
 
 
@@ -113,7 +117,10 @@ def _figure(summary: Summary, key: str, show: Callable[[float | None], str], lim
     value, words = getattr(summary, key), show(getattr(summary, key))
     if value is None:
         return cell("–", "faint")
-    if not summary.complete:
-        return cell(words, "alarm")
+    count = summary.over[key]
+    if count < summary.models:
+        # How many were answered and how many compared stands at the beginning of the line.
+        expected = summary.compared if key in (*_ERRORS, *_FURTHER_ERRORS) else summary.answered
+        return cell(words if count == expected else f"{words} ({count} of {summary.models})", "alarm")
     # Digits that are not shown make nobody better.
     return cell(words, "best" if limit is not None and (value <= limit or words == show(limit)) else "")

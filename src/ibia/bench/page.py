@@ -104,22 +104,27 @@ def extent(results: Results) -> str:
 
 
 def gaps(results: Results) -> str:
-    """Return how much of what was run, or could have been, has no answer; nothing if all of it has."""
+    """Return how much of what was run, or could have been, has no answer or none that was compared; else nothing."""
     unanswered = sum(1 for run in results.runs if run.answer is None) - results.missing
     told = [f"{counted(unanswered, 'run')} without an answer"] if unanswered else []
     if results.missing:
         told.append(f"{counted(results.missing, 'pair')} of method and model not run")
+    lacking = sum(1 for run in results.runs if not run.is_judged)
+    if lacking:
+        told.append(f"{counted(lacking, 'answer')} not compared")
     return ", ".join(told)
 
 
 def _overview(results: Results) -> str:
     ended = [run.row["at"] for run in results.runs if run.row is not None and "at" in run.row]
-    without = f'<span class="alarm">{gaps(results)}</span>' if gaps(results) else "all of them answered"
+    found = [] if any(run.answer is None for run in results.runs) else ["all of them answered"]
+    found += [f'<span class="alarm">{gaps(results)}</span>'] if gaps(results) else []
+    state = ", ".join(found)
     first, last = (time[:16].replace("T", " ") for time in (min(ended, default=""), max(ended, default="")))
     when = f" Run from {first} to {last} UTC." if ended else ""
     older = f" {results.superseded} rows of earlier runs of the same are left out." if results.superseded else ""
     machine = " ".join(machine_sentences(run.row for run in results.runs if run.row is not None))
-    return f'<p class="faint">{extent(results)}: {without}.{when}{older}{_origin(results)} {escape(machine)}</p>'
+    return f'<p class="faint">{extent(results)}: {state}.{when}{older}{_origin(results)} {escape(machine)}</p>'
 
 
 def _origin(results: Results) -> str:

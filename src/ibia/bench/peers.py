@@ -15,7 +15,7 @@ from typing import Any
 from ibia.bench.claims import claimed_wrongly
 from ibia.bench.report import counted, markdown_line
 from ibia.bench.run import UNSUITED
-from ibia.bench.summary import NOT_RUN, Results, Run, known_marginals, natural_order, summarise
+from ibia.bench.summary import NOT_RUN, Results, Run, comparable, natural_order, summarise
 from ibia.errors import InputError
 
 __all__ = ["peer_lines"]
@@ -32,15 +32,10 @@ def peer_lines(results: Results) -> list[str]:
     is named all the same. Means are over the answers that were compared; where these are not all, the cell says how
     many of how many there are.
     """
-    answered = {run.instance for run in results.runs if run.answer is not None}
-    # Of a model that nobody answered, older rows do not say what is known of it; it counts as not answered.
-    unknown = {
-        instance
-        for instance, is_known in known_marginals(results).items()
-        if is_known is False or (is_known is None and instance in answered)
-    }
-    runs = [run for run in results.runs if run.instance not in unknown]
+    known = comparable(results)
+    runs = [run for run in results.runs if run.instance in known]
     if not any(run.error is not None for run in runs):
+        answered = {run.instance for run in results.runs if run.answer is not None}
         some, others = counted(len(answered), "model"), counted(len(results.instances) - len(answered), "model")
         raise InputError(
             f"Nothing can be compared: {some} answered and not compared, {others} without an answer; "
@@ -59,7 +54,7 @@ def peer_lines(results: Results) -> list[str]:
         members = [run for run in runs if run.instance.family == family]
         cells = [family, str(len({run.instance for run in members}))]
         cells += [_cell([run for run in members if run.method == method]) for method in methods]
-        lines.append(markdown_line([*cells, *(_published(known.get(family)) for _, known in elsewhere)]))
+        lines.append(markdown_line([*cells, *(_published(figures.get(family)) for _, figures in elsewhere)]))
     lines += [
         "",
         "Mean HD_avg / HD_max, or how many of the models are answered exactly. Seconds, mean and largest:",
@@ -91,18 +86,20 @@ def _cell(runs: Sequence[Run]) -> str:
     if all(run.status == UNSUITED for run in made):
         return _NOTHING
     found = summarise("", "", made)
-    few = f", {len(runs) - len(made)} not run" if len(made) < len(runs) else ""
+    lacking = found.answered - found.compared
+    not_compared = f", {lacking} {_NOT_COMPARED}" if lacking else ""
+    not_run = f", {len(runs) - len(made)} {NOT_RUN}" if len(made) < len(runs) else ""
     if found.exact == len(runs):
-        return f"all {_EXACT}"
+        # What nobody compared is exact by its own word alone.
+        return f"all {_EXACT} ({lacking} {_NOT_COMPARED})" if lacking else f"all {_EXACT}"
     if found.exact == found.answered:
         # It has no answers but exact ones.
-        return f"{found.exact} of {found.models}{few}"
+        return f"{found.exact} of {found.models}{not_compared}{not_run}"
     if found.hd_avg is None or found.hd_max is None:
-        missing = f" ({found.answered} of {found.models}{few})" if few or not found.complete else ""
+        missing = f" ({found.answered} of {found.models}{not_run})" if not_run or not found.complete else ""
         return f"{_NOT_COMPARED}{missing}"
-    lacking = found.answered - found.compared
-    few = f", {lacking} {_NOT_COMPARED}{few}" if lacking else few
-    missing = f" ({found.compared} of {found.models}{few})" if few or not found.complete else ""
+    is_over_fewer = not_compared or not_run or not found.complete
+    missing = f" ({found.compared} of {found.models}{not_compared}{not_run})" if is_over_fewer else ""
     return f"{_number(found.hd_avg)} / {_number(found.hd_max)}{missing}"
 
 

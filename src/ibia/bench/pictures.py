@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series, dashes_of
+from ibia.bench.charts import LIGHT, SHAPES, Axis, Chart, Figure, Kind, Series, dashes_of, shape_of
 from ibia.errors import InputError, UnavailableError
 from ibia.formats.whole import replace_file
 
@@ -111,7 +111,7 @@ def _style(kind: Kind, style: int | None) -> dict[str, Any]:
     chosen: dict[str, Any] = {"color": _GREY if style is None else LIGHT[style % len(LIGHT)]}
     chosen["linestyle"] = (0, dashes) if dashes else "solid"
     if kind in ("dots", "large"):
-        chosen["marker"] = _MARKERS[SHAPES[(style or 0) % len(SHAPES)]]
+        chosen["marker"] = _MARKERS[shape_of(style)]
     return {**chosen, **_STYLES[kind]}
 
 

@@ -15,12 +15,15 @@ from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
-from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, middle, pareto_front
+from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, comparable, middle, pareto_front
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
 # Times below this are drawn as this.
 _SHORTEST = 1e-3
+# Errors below this are drawn as this: exact ones would leave most of a chart to where hardly any others are.
+_SMALLEST = 1e-6
+_AT_THE_END = "Errors below 1E-6, such as those of exact answers, stand at the lower end."
 # An answer this good counts in the second of the charts of models against time.
 _GOOD = 0.01
 _HD_MAX = "HD_max"
@@ -44,8 +47,8 @@ def error_against_time(results: Results) -> Figure | None:
         "Error against time",
         "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
         "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
-        "line runs along the methods that no other beats at both. Crosses on top are runs without an answer. Lower "
-        "left is better.",
+        "line runs along the methods that no other beats at both. Crosses on top are runs without an answer; answers "
+        f"that were not compared with the truth have no mark. {_AT_THE_END} Lower left is better.",
         charts,
         _legend(results),
         (("not beaten by another method", "dashed"),),
@@ -56,13 +59,13 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
     dots, large, middles = [], [], []
     for style, method in enumerate(results.methods):
         runs = results.of(family, method)
-        points = tuple(_run_point(run) for run in runs if run.row is not None and _is_drawn(run))
+        points = tuple(_run_point(run) for run in runs if run.row is not None and run.is_judged)
         dots.append(Series("dots", style, points))
         found = middle(runs)
         if found is not None:
             middles.append(found)
             figures = f"{_HD_MAX} {short(found[1])} in {found[0]:.3g} s"
-            words = f"{method}, median of {counted(len(runs), 'model')}: {figures}"
+            words = f"{method}, {_median_of(runs)}: {figures}"
             large.append(Series("large", style, (Point(*found, words),)))
     # Below the smallest error shown all are alike.
     front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
@@ -70,9 +73,16 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
     return Chart(_titled(results, family), x, y, (*dots, *lines, *large))
 
 
-def _is_drawn(run: Run) -> bool:
-    """Tell whether a run has an error, or no answer; one whose error nobody knows has no place in the chart."""
-    return run.answer is None or run.error is not None
+def _median_of(runs: Sequence[Run]) -> str:
+    """Return what a median is over: answers that were not compared have no place in it."""
+    judged = counted(sum(1 for run in runs if run.is_judged), "model")
+    return ", ".join([f"median of {judged}", *_not_compared(runs)])
+
+
+def _not_compared(runs: Iterable[Run]) -> list[str]:
+    """Return words that say how many answers were not compared; none if all were."""
+    lacking = sum(1 for run in runs if not run.is_judged)
+    return [f"{lacking} not compared"] if lacking else []
 
 
 def _run_point(run: Run) -> Point:
@@ -115,55 +125,85 @@ def models_against_time(results: Results) -> Figure | None:
     if not any(run.answer is not None for run in results.runs):
         return None
     x = _time_axis(results.runs)
-    charts = [_cactus("answered", results, x, lambda run: run.answer is not None)]
+    words = [
+        "How many models a method answers if each may take so long. The dashed line is the number of all models: what "
+        "a curve lacks at the right end was not answered, or not well enough."
+    ]
+    charts = [_cactus("Models answered", results.methods, results.runs, x, lambda run: run.answer is not None)]
     if any(run.error is not None for run in results.runs):
-        good = f"answered, {_HD_MAX} at most {_GOOD:g}"
-        charts.append(_cactus(good, results, x, lambda run: run.error is not None and run.error <= _GOOD))
+        known = comparable(results)
+        runs = [run for run in results.runs if run.instance in known]
+        charts.append(_cactus(f"Models answered, {_HD_MAX} at most {_GOOD:g}", results.methods, runs, x, _is_good))
+        unknown = len(results.instances) - len(known)
+        if unknown:
+            models = counted(unknown, "model")
+            words.append(f"The right chart leaves out {models}, of which no true marginals are known.")
+        lacking = sum(1 for run in runs if not run.is_judged)
+        if lacking:
+            answers = counted(lacking, "answer that was", "answers that were")
+            words.append(f"On the right, curves also lack {answers} not compared.")
     return Figure(
         "models-against-time",
         "Models answered against time",
-        "How many models a method answers if each may take so long. The dashed line is the number of all models: what "
-        "a curve lacks at the right end was not answered, or not well enough.",
+        " ".join(words),
         tuple(charts),
         _legend(results),
         (("all models", "dashed"),),
     )
 
 
-def _cactus(title: str, results: Results, x: Axis, counts: Callable[[Run], bool]) -> Chart:
-    total = len(results.instances)
+def _is_good(run: Run) -> bool | None:
+    """Tell whether there is a good answer; None if nobody knows how good it is."""
+    return run.error is not None and run.error <= _GOOD if run.is_judged else None
+
+
+def _cactus(
+    title: str, methods: Sequence[str], runs: Sequence[Run], x: Axis, counts: Callable[[Run], bool | None]
+) -> Chart:
+    total = len({run.instance for run in runs})
     y = linear_axis("models", 0.0, float(total))
     series = [Series("dashed", None, (Point(x.low, total), Point(x.high, total)), f"all {total} models")]
-    for style, method in enumerate(results.methods):
-        times = sorted(run.answer["seconds"] for run in results.of(method=method) if run.answer and counts(run))
+    for style, method in enumerate(methods):
+        found = [(run, counts(run)) for run in runs if run.method == method]
+        times = sorted(run.answer["seconds"] for run, is_counted in found if run.answer and is_counted)
         points = [Point(x.low, 0.0), *(Point(time, float(place)) for place, time in enumerate(times, start=1))]
         points.append(Point(x.high, float(len(times))))
-        series.append(Series("steps", style, tuple(points), f"{method}: {len(times)} of {total}"))
-    return Chart(f"Models {title}", x, y, tuple(series))
+        unknown = _not_compared(run for run, is_counted in found if is_counted is None)
+        words = ", ".join([f"{method}: {len(times)} of {total}", *unknown])
+        series.append(Series("steps", style, tuple(points), words))
+    return Chart(title, x, y, tuple(series))
 
 
 def error_against_bound(results: Results) -> Figure | None:
     """Draw the error against the bound, family by family, of solvers that ran with several bounds."""
     solvers = {name: bounds for name, bounds in _bounds(results.methods).items() if len(bounds) > 1}
+    tried = {family: _bounds_tried(results, family, solvers.values()) for family in results.families}
+    families = [family for family, most in tried.items() if most > 1]
     judged = [
         run.error
         for bounds in solvers.values()
         for method in bounds.values()
         for run in results.of(method=method)
-        if run.error is not None
+        if run.error is not None and run.instance.family in families
     ]
     if not judged:
         return None
     every = sorted({bound for bounds in solvers.values() for bound in bounds})
     x = linear_axis("bound (bits of the largest table)", every[0] - 0.3, every[-1] + 0.3, every)
     y = _error_axis(judged)
-    charts = [Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in results.families]
+    words = (
+        "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
+        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run. "
+        f"{_AT_THE_END}"
+    )
+    single = [family for family, most in tried.items() if most == 1]
+    if single:
+        words += f" Left out are families on which no solver ran with several bounds: {', '.join(single)}."
     return Figure(
         "error-against-bound",
         "Error against bound",
-        "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run.",
-        tuple(chart for chart in charts if any(series.points for series in chart.series)),
+        words,
+        tuple(Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in families),
         tuple((name, style) for style, name in enumerate(solvers)),
         (("a model", "thin"), ("median", "line")),
     )
@@ -182,6 +222,18 @@ def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
     return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
 
 
+def _bounds_tried(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> int:
+    """Return the most bounds that a solver was run with on a family, runs that were not compared left out."""
+    return max(
+        (sum(_was_tried(results.of(family, method)) for method in bounds.values()) for bounds in solvers), default=0
+    )
+
+
+def _was_tried(runs: Iterable[Run]) -> bool:
+    """Tell whether a chart has a place for any of some runs of a method."""
+    return any(run.row is not None and run.is_judged for run in runs)
+
+
 def _bound_charted(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> tuple[Series, ...]:
     drawn = (_bound_series(results, family, bounds, style) for style, bounds in enumerate(solvers))
     return tuple(series for found in drawn for series in found)
@@ -191,17 +243,18 @@ def _bound_series(results: Results, family: str, bounds: dict[float, str], style
     lines: dict[str, list[Point]] = {}
     medians, without = [], []
     for bound, method in bounds.items():
-        runs = [run for run in results.of(family, method) if _is_drawn(run)]
-        if all(run.row is None for run in runs):
-            # It was never tried, which is not the same as having failed.
+        runs = results.of(family, method)
+        if not _was_tried(runs):
+            # Which is not the same as having failed.
             continue
-        errors = [math.inf if run.error is None else run.error for run in runs]
-        for run in runs:
+        judged = [run for run in runs if run.is_judged]
+        errors = [math.inf if run.error is None else run.error for run in judged]
+        for run in judged:
             if run.error is not None:
                 lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
         median = statistics.median(errors)
         if math.isfinite(median):
-            words = f"{method}, median of {counted(len(errors), 'model')}: {_HD_MAX} {short(median)}"
+            words = f"{method}, {_median_of(runs)}: {_HD_MAX} {short(median)}"
             medians.append(Point(bound, median, words))
         else:
             without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
@@ -306,7 +359,7 @@ def _time_axis(runs: Iterable[Run]) -> Axis:
 
 
 def _error_axis(errors: Iterable[float]) -> Axis:
-    return log_axis(_HD_MAX, errors, ROUNDING, 1.0)
+    return log_axis(_HD_MAX, errors, _SMALLEST, 1.0)
 
 
 def _legend(results: Results) -> tuple[tuple[str, int], ...]:

@@ -25,6 +25,7 @@ __all__ = [
     "Results",
     "Run",
     "Summary",
+    "comparable",
     "known_marginals",
     "memory_of",
     "middle",
@@ -85,6 +86,11 @@ class Run:
     def error(self) -> float | None:
         """The largest Hellinger distance of a marginal, if there is an answer and the truth is known."""
         return None if self.answer is None else self.answer.get("hd_max")
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has no answer, or one that was compared; any other is neither good nor bad."""
+        return self.answer is None or self.error is not None
 
 
 @dataclass(frozen=True)
@@ -219,6 +225,16 @@ def _has_marginals(rows: Sequence[Row]) -> bool | None:
     return None
 
 
+def comparable(results: Results) -> frozenset[Instance]:
+    """Return the models that answers to can be compared with the truth.
+
+    Of a model that nobody answered, older rows do not say what is known of it; it counts as one of these.
+    """
+    answered = {run.instance for run in results.runs if run.answer is not None}
+    known = known_marginals(results).items()
+    return frozenset(model for model, is_known in known if is_known or (is_known is None and model not in answered))
+
+
 def memory_of(row: Row) -> float | None:
     """Return the most bytes a run held: of a program outside of Python, that alone; None if it is not known."""
     if "program_memory_bytes" not in row:
@@ -233,7 +249,7 @@ def memory_of(row: Row) -> float | None:
 class Summary:
     """What a method achieved on the models of a family.
 
-    Means and largest values are over the answers whose truth is known (`compared`), times and memory over all answers.
+    Errors are over the answers whose truth is known, times and memory over all answers.
 
     Attributes
     ----------
@@ -259,6 +275,8 @@ class Summary:
         Mean.
     memory
         Most bytes of all; None if it is not known of all.
+    over
+        How many answers each of these figures is over, by its name.
     """
 
     family: str
@@ -267,7 +285,6 @@ class Summary:
     answered: int
     exact: int
     refuted: int
-    compared: int
     ended: dict[str, int]
     hd_avg: float | None
     hd_max: float | None
@@ -279,6 +296,12 @@ class Summary:
     absolute: float | None
     seconds: float | None
     memory: float | None
+    over: dict[str, int]
+
+    @property
+    def compared(self) -> int:
+        """How many answers were compared with true marginals."""
+        return self.over["hd_max"]
 
     @property
     def share(self) -> float:
@@ -295,9 +318,17 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
     """Return what came of some runs of a method, at least one."""
     answers = [run.answer for run in runs if run.answer is not None]
     compared = [row for row in answers if row.get("hd_max") is not None]
-    differences = [abs(row["delta_log10_z"]) for row in answers if row.get("delta_log10_z") is not None]
-    absolute = [row["largest_absolute_error"] for row in compared if "largest_absolute_error" in row]
-    held = [memory for memory in map(memory_of, answers) if memory is not None]
+    values: dict[str, list[float]] = {
+        "hd_avg": [row["hd_avg"] for row in compared],
+        "hd_max": [row["hd_max"] for row in compared],
+        "log10_z": [abs(row["delta_log10_z"]) for row in answers if row.get("delta_log10_z") is not None],
+        "kl_avg": _divergences(compared, "kl_avg"),
+        "kl_max": _divergences(compared, "kl_max"),
+        "absolute": [row["largest_absolute_error"] for row in compared if "largest_absolute_error" in row],
+        "seconds": [row["seconds"] for row in answers],
+        "memory": [memory for memory in map(memory_of, answers) if memory is not None],
+    }
+    values["worst"] = values["hd_max"]
     return Summary(
         family=family,
         method=method,
@@ -305,18 +336,18 @@ def summarise(family: str, method: str, runs: Sequence[Run]) -> Summary:
         answered=len(answers),
         exact=sum(1 for row in answers if is_exact(row)),
         refuted=sum(1 for row in answers if refutation(row)),
-        compared=len(compared),
         ended=dict(Counter(run.status for run in runs if run.answer is None)),
-        hd_avg=_mean([row["hd_avg"] for row in compared]),
-        hd_max=_mean([row["hd_max"] for row in compared]),
-        worst=max((row["hd_max"] for row in compared), default=None),
-        log10_z=max(differences, default=None),
-        kl_avg=_mean(_divergences(compared, "kl_avg")),
-        kl_max=_mean(_divergences(compared, "kl_max")),
+        hd_avg=_mean(values["hd_avg"]),
+        hd_max=_mean(values["hd_max"]),
+        worst=max(values["worst"], default=None),
+        log10_z=max(values["log10_z"], default=None),
+        kl_avg=_mean(values["kl_avg"]),
+        kl_max=_mean(values["kl_max"]),
         ruled_out=sum(row.get("ruled_out") or 0 for row in compared),
-        absolute=max(absolute, default=None),
-        seconds=_mean([row["seconds"] for row in answers]),
-        memory=max(held, default=None) if len(held) == len(answers) else None,
+        absolute=max(values["absolute"], default=None),
+        seconds=_mean(values["seconds"]),
+        memory=max(values["memory"], default=None) if len(values["memory"]) == len(answers) else None,
+        over={name: len(found) for name, found in values.items()},
     )
 
 
@@ -335,7 +366,7 @@ def middle(runs: Sequence[Run]) -> tuple[float, float] | None:
 
     None if nothing is known about the error of any of them, or half of them have no answer.
     """
-    judged = [run for run in runs if run.answer is None or run.error is not None]
+    judged = [run for run in runs if run.is_judged]
     if not any(run.error is not None for run in judged):
         return None
     seconds = statistics.median(math.inf if run.answer is None else run.answer["seconds"] for run in judged)

@@ -23,7 +23,7 @@ from ibia.bench.sets import FileItem, Item
 from ibia.bench.store import Row
 from ibia.errors import InputError
 
-__all__ = ["MEMORY", "TABLES", "Column", "Table", "is_in_time", "published"]
+__all__ = ["MEMORY", "TABLES", "Column", "Table", "is_in_time", "published", "quoted"]
 
 # Bytes that the paper allows a run.
 MEMORY = 8e9
@@ -166,6 +166,11 @@ def published() -> dict[str, Any]:
     return figures
 
 
+def quoted(*figures: str | None) -> str:
+    """Return published figures side by side, digit by digit as published; a dash where there is none."""
+    return " / ".join("–" if figure is None else figure for figure in figures)
+
+
 def _left_out(names: Sequence[str], every: Sequence[Item], members: Sequence[Item]) -> list[str]:
     """Return lines about the models that a table names and that are not in it: not here, or not wanted."""
     here, wanted = {item.name for item in every}, {item.name for item in members}
@@ -274,7 +279,7 @@ def _by_family(items: Sequence[Item]) -> dict[str, list[Item]]:
 
 
 def _number(value: float | None) -> str:
-    """Return a figure as the paper writes it."""
+    """Return a figure of ours with as many digits as the paper's have."""
     if value is None or math.isnan(value):
         return "–"
     if value == 0.0:
@@ -308,7 +313,7 @@ def _error_lines(
         for family, known in theirs["families"].items():
             members = families.get(family, [])
             cells = [family, f"{len(members)} / {known['instances']}"]
-            cells += [f"{_number(known['hd_avg'][place])} / {_number(known['hd_max'][place])}" for place in places]
+            cells += [quoted(known["hd_avg"][place], known["hd_max"][place]) for place in places]
             for column in ours:
                 rows = _compared(members, answers[column])
                 means = [_number(mean(row[key] for row in rows)) for key in ("hd_avg", "hd_max")]
@@ -346,7 +351,7 @@ def _order_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
     for family, known in published()["tables"]["mnVsBn"]["families"].items():
         members = families.get(family, [])
         cells = [family, f"{len(members)} / {known['instances']}"]
-        cells += [f"{_number(known['delta_log10_z'][key])} / {_number(known['hd_max'][key])}" for key in ("NTP", "TP")]
+        cells += [quoted(known["delta_log10_z"][key], known["hd_max"][key]) for key in ("NTP", "TP")]
         for column in columns:
             rows = _compared(members, answers[column])
             differences = [abs(row["delta_log10_z"]) for row in rows if row["delta_log10_z"] is not None]
@@ -385,7 +390,7 @@ def _named_lines(items: Sequence[Item], columns: Sequence[Column], answers: Mapp
         cells = [name]
         for method in methods:
             seconds = known["seconds"].get(method)
-            cells.append(_number(known["hd_max"][method]) + ("" if seconds is None else f" ({seconds:g} s)"))
+            cells.append(quoted(known["hd_max"][method]) + ("" if seconds is None else f" ({seconds} s)"))
         for column in columns:
             row = next((row for (_, known_name), row in answers[column].items() if known_name == name), None)
             if row is None or _outcome(row) != ANSWERED:
