@@ -114,7 +114,9 @@ def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeyp
     [
         ("ibis", "no solver 'ibis'; expected one of ibia"),
         ("ibia:width=3", "no option 'width=3'; expected NAME=VALUE with: bound, time"),
-        ("ibia:bound=wide", "cannot have bound=wide"),
+        ("ibia:bound=wide", "cannot have bound=wide: the bound is 'wide'; expected a number of bits from 1 to 40"),
+        ("ibia:bound=8,bound=9", r"^The option bound of the solver ibia is given twice\.$"),
+        ("uai:/some/program,program=/other", "The option program of the solver uai is given twice"),
         ("ibia:memory=much", "expected a size like 8GB"),
         ("ibia:15", "no option '15'"),
         ("ibia:bound=-3", "cannot have bound=-3.*from 1 to 40"),
@@ -129,19 +131,28 @@ def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeyp
         ("paper:bound=4", r"paper:bound=4 cannot be run: reduce is 5\.0; expected .* to the bound \(4\)"),
         ("ibia:bound=3,reduce=4", "expected a number of bits from 0 to the bound"),
         ("loopy:schedule=zz", "schedule=zz: expected one of flooding, residual"),
-        ("loopy:damping=7", "damping=7: expected at least 0 and less than 1"),
+        ("loopy:damping=7", "damping=7: expected a number of at least 0 and less than 1"),
         ("loopy:tolerance=inf", "at least 0"),
-        ("loopy:sweeps=1.5", "cannot have sweeps=1.5"),
+        ("loopy:sweeps=1.5", "cannot have sweeps=1.5: expected a whole number of at least 1"),
         ("merlin:algorithm=nope", "expected one of wmb, ijgp, cte"),
         ("merlin:ibound=0", "at least 1"),
         ("libdai:method=magic", "expected one of jtree, bp"),
         ("pyagrum-gibbs:samples=0", "at least 1"),
-        ("uai:/some/program,pr=True", "cannot have pr=True"),
+        ("uai:/some/program,pr=True", "cannot have pr=True: expected one of yes, no"),
     ],
 )
 def test_wrong_options_are_sentences(text, words):
     with pytest.raises(InputError, match=words):
         parse_solver(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, entry.name) for name, kind in SOLVERS.items() for entry in fields(kind) if entry.name != "program"],
+)
+def test_every_option_says_what_is_expected(name, option):
+    with pytest.raises(InputError, match=rf"^The solver {name} cannot have {option}=abc: .*expected .*[^.]\.$"):
+        parse_solver(f"{name}:{option}=abc")
 
 
 def test_every_solver_says_what_it_is():

@@ -70,29 +70,33 @@ def own_version() -> str:
     return f"{ibia.__version__}+{digest.hexdigest()[:8]}"
 
 
-def _choice(name: str, read: Callable[[str], Any] = str) -> Callable[[str], Any]:
+def _choice(name: str, kind: type[int] | type[float] | type[str] = str) -> Callable[[str], Any]:
     """Return what reads one of the choices of `ibia.infer`, and has the engine itself check it."""
 
     def parse(text: str) -> Any:
         from ibia.answer import Choices
 
-        value = read(text)
+        value = _read(text, kind)
         Choices(**{name: value}).validate(None)
         return value
 
     return parse
 
 
+def _read(text: str, kind: type[int] | type[float] | type[str]) -> Any:
+    """Return what a text stands for, or the text, of which the engine says what it expected instead."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
 def _bound(text: str) -> float:
     from ibia.answer import Choices
 
-    bound = float(text)
+    bound: float = _read(text, float)
     Choices(reduce="demand").validate(bound)
     return bound
-
-
-def _reduction(text: str) -> float | str:
-    return text if text in ("auto", "demand") else float(text)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ class Ibia(Solver):
     bound: float | None = option(None, _bound, "largest clique in bits")
     time: float | None = option(None, parse_time, "seconds")
     memory: float | None = option(None, parse_size, "size like 8GB")
-    reduce: float | str | None = option(None, _choice("reduce", _reduction), "bits, auto or demand")
+    reduce: float | str | None = option(None, _choice("reduce", float), "bits, auto or demand")
     loss: str | None = option(None, _choice("loss"), "kl or mi")
     update: str | None = option(None, _choice("update"), "sweeps or links")
     order: str | None = option(None, _choice("order"), "of the factors")
@@ -192,7 +196,7 @@ class Paper(Ibia):
 
     # The one of its fields whose default stands in the label, because everybody asks for it.
     bound: float | None = option(None, _bound, "largest clique in bits (20)")
-    reduce: float | str | None = option(5.0, _choice("reduce", _reduction), "bits, auto or demand")
+    reduce: float | str | None = option(5.0, _choice("reduce", float), "bits, auto or demand")
     loss: str | None = option("mi", _choice("loss"), "kl or mi")
     update: str | None = option("links", _choice("update"), "sweeps or links")
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, option
+from ibia.bench.solvers.interface import Allowance, Answer, NonsenseError, Solver, one_of, option
 from ibia.bench.solvers.program import (
     EVIDENCE,
     MODEL,
@@ -31,9 +31,7 @@ QUERY = f"{MODEL}.query"
 
 
 def _yes(text: str) -> bool:
-    if text not in ("yes", "no"):
-        raise ValueError
-    return text == "yes"
+    return one_of(("yes", "no"))(text) == "yes"
 
 
 @dataclass(frozen=True)
