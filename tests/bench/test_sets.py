@@ -114,6 +114,16 @@ def test_generated_sets_need_no_folder():
     assert item.digest() == item.digest()
 
 
+def test_a_single_generated_model_has_one_name_however_it_is_written():
+    sets = find_sets()
+    ways = ["rows=4,columns=4", "columns=4,rows=4", "rows=4,columns=04,seed=0", "rows=4,columns=4,coupling=1.0"]
+    (item,) = choose(sets, [f"grid:{words}" for words in ways])
+    assert item.name == "grid:rows=4,columns=4"
+    (item,) = choose(sets, ["grid:attractive=yes,columns=5,rows=4,field=0.1,coupling=2.0,seed=3"])
+    assert item.name == "grid:rows=4,columns=5,coupling=2,field=0.1,attractive=yes,seed=3"
+    assert choose(sets, [item.name]) == [item]
+
+
 def test_a_single_generated_model_by_its_parameters():
     (item,) = choose(find_sets(), ["grid:rows=2,columns=3,coupling=0.5,seed=7"])
     model, evidence = item.load()

@@ -309,12 +309,14 @@ def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
 
 
 def _single(text: str) -> GeneratedItem:
-    from ibia.bench.generate import FAMILIES, read_parameters
+    from ibia.bench.generate import FAMILIES, format_parameters, read_parameters
 
     family, _, words = text.partition(":")
     if family not in FAMILIES:
         raise InputError(f"There is no family {family!r} of generated models; expected one of {', '.join(FAMILIES)}.")
-    item = GeneratedItem(family, text, read_parameters(family, words))
+    parameters = read_parameters(family, words)
+    # However it is written, a model has one name, by which its runs are known.
+    item = GeneratedItem(family, f"{family}:{format_parameters(family, parameters)}", parameters)
     try:
         item.load()
     except InputError as error:
