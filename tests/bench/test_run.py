@@ -340,6 +340,23 @@ def test_models_that_are_not_there_are_left_out_and_named(bench, data, tmp_path)
     assert [row["name"] for row in read_results([tmp_path / "out.jsonl"])] == ["right"]
 
 
+def test_what_is_to_be_known_of_a_folder_is_said_to_those_who_ask_for_it(bench, data, tmp_path, monkeypatch):
+    (data / "Toys" / "wrong.uai.xz").unlink()
+    (data / "Spins").rename(data / "grid")
+    (data / "index.csv").write_text((data / "index.csv").read_text().replace("Spins", "grid"))
+    monkeypatch.setenv("IBIA_DATA", str(data))
+    generated = ["--set", "grid:rows=2,columns=2", "--solver", "loopy:sweeps=3"]
+    _, _, complaints = bench(*generated)
+    assert "left out" not in complaints
+    code, _, complaints = bench("--set", "grid", "--only", "spins")
+    assert code == 1
+    assert complaints.startswith("The set grid is that of the bench")
+    assert "have no model spins" in complaints
+    assert bench("--set", "data/grid", "--solver", "loopy:sweeps=3")[0] == 0
+    rows = read_results([tmp_path / "out.jsonl"])
+    assert [(row["family"], row["name"]) for row in rows] == [("grid", "grid:rows=2,columns=2"), ("grid", "spins")]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path, number):
     mark = tmp_path / "alive"
