@@ -21,6 +21,7 @@ __all__ = [
     "Answer",
     "CrashedError",
     "NoMemoryError",
+    "NoTimeError",
     "NonsenseError",
     "Solver",
     "UnsuitedError",
@@ -47,6 +48,10 @@ class CrashedError(InputError):
 
 class NoMemoryError(InputError):
     """The program of a solver has ended without an answer, and said that there was no memory left."""
+
+
+class NoTimeError(InputError):
+    """The program of a solver was ended at its limit of time, without an answer."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ class Answer:
     seconds
         The time it took, if the solver knows better than the clock around the call.
     figures
-        What else is worth keeping, as plain data: ``exact``, ``steps``, ``bound``, ``error_estimate`` ...
+        What else is worth keeping, as plain data: ``exact``, ``steps``, ``bound``, ``error_estimate``, ``note`` ...
     """
 
     marginals: Sequence[ArrayLike]
