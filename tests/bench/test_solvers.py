@@ -19,8 +19,8 @@ from ibia.bench.pyagrum_peer import import_pyagrum
 from ibia.bench.solvers import SOLVERS, Allowance, CrashedError, NonsenseError, NoTimeError, UnsuitedError, parse_solver
 from ibia.bench.solvers import program as program_module
 from ibia.bench.solvers.libdai import factor_graph
-from ibia.bench.solvers.own import own_version
 from ibia.bench.solvers.program import run_program
+from ibia.bench.version import own_version
 from ibia.errors import InputError, UnavailableError
 from ibia.model import Model
 

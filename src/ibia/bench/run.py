@@ -52,8 +52,8 @@ from ibia.bench.solvers import (
     UnsuitedError,
     parse_solver,
 )
-from ibia.bench.solvers.own import own_version
 from ibia.bench.store import Store
+from ibia.bench.version import own_version
 from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.model import Model
 

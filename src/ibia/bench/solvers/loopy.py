@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, at_least, number, one_of, option
-from ibia.bench.solvers.own import own_version
+from ibia.bench.version import own_version
 from ibia.errors import InputError
 from ibia.model import Model
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibia
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.version import own_version
 from ibia.errors import InputError
 from ibia.limits import parse_size, parse_time
 from ibia.model import Model
@@ -18,13 +16,10 @@ from ibia.model import Model
 if TYPE_CHECKING:
     from ibia.result import Result
 
-__all__ = ["Ibia", "Paper", "own_version"]
+__all__ = ["Ibia", "Paper"]
 
 # Bits of the largest clique in most of the paper's runs.
 _PAPER_BOUND = 20.0
-# Modules that do not touch the answers.
-_BESIDE = ("cli.py", "demo.py", "__main__.py")
-
 # Options that are choices of the engine.
 _CHOICES = ("reduce", "loss", "update", "order", "sweeps", "threshold", "slices")
 
@@ -51,23 +46,6 @@ _KEPT = (
     "orders",
     "attempts",
 )
-
-
-@cache
-def own_version() -> str:
-    """Return the version of the package, and what tells its sources from those of any other state of them.
-
-    The bench and the command line do not count: they do not touch the answers.
-    """
-    root = Path(ibia.__file__).parent
-    sources = [path for path in root.rglob("*.py") if path.parent != root or path.name not in _BESIDE]
-    digest = hashlib.sha256()
-    for path in sorted(sources):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith("bench/"):
-            digest.update(name.encode())
-            digest.update(path.read_bytes())
-    return f"{ibia.__version__}+{digest.hexdigest()[:8]}"
 
 
 def _choice(name: str, kind: type[int] | type[float] | type[str] = str) -> Callable[[str], Any]:
