@@ -28,7 +28,7 @@ from ibia.bench.tables import TABLES
 from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
-from ibia.process import Ended
+from ibia.process import Ended, heed_hangups
 from ibia.shown import plain
 
 __all__ = ["app"]
@@ -65,6 +65,8 @@ OnlySolversOption = Annotated[
 
 @app.callback(invoke_without_command=True)
 def _bench(context: typer.Context) -> None:
+    # Runs are to be ended, and results to be closed.
+    heed_hangups()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(_BAD_USAGE)
