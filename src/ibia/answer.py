@@ -107,7 +107,7 @@ class Choices:
             raise InputError(f"slices is {self.slices!r}; expected one of {', '.join(SLICES)}")
         if not (isinstance(self.sweeps, int) and self.sweeps >= 1):
             raise InputError(f"sweeps is {self.sweeps!r}; expected a whole number of at least 1")
-        if not self.threshold >= 0:
+        if not (isinstance(self.threshold, int | float) and self.threshold >= 0):
             raise InputError(f"the threshold is {self.threshold!r}; expected a number of at least 0")
 
     def settings(self, bound: float) -> Settings:

@@ -1,7 +1,7 @@
 """What the commands share: exit codes, sentences for what goes wrong, clocks and signals.
 
 Exit codes: 0 with an answer, 1 bad input, 2 a command line that cannot be understood, 3 out of memory, 4 a defect of
-this program, 5 out of time, 130 interrupted, 143 terminated.
+this program, 5 out of time, 130 interrupted, 143 terminated, 129 hung up.
 """
 
 from __future__ import annotations
@@ -21,9 +21,20 @@ from ibia.shown import plain
 if TYPE_CHECKING:
     from ibia.control import Control
 
-__all__ = ["BAD_USAGE", "Ended", "Watch", "check_output", "compile_first", "complain", "load_arrays", "run_command"]
+__all__ = [
+    "BAD_USAGE",
+    "Ended",
+    "Watch",
+    "check_output",
+    "compile_first",
+    "complain",
+    "heed_hangups",
+    "load_arrays",
+    "run_command",
+]
 
-BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME, INTERRUPTED, TERMINATED = 1, 2, 3, 4, 5, 130, 143
+BAD_INPUT, BAD_USAGE, OUT_OF_MEMORY, DEFECT, OUT_OF_TIME = 1, 2, 3, 4, 5
+INTERRUPTED, TERMINATED, HUNG_UP = 130, 143, 129
 
 # Seconds kept back from a time limit to write the answer: at least, and for every state of a variable.
 _WRITING, _WRITING_STATE = 0.1, 5e-6
@@ -36,6 +47,7 @@ _DELICATE |= {"ibia.tables.memory", "ibia.tables.threads"}
 _ENDINGS = {
     signal.SIGINT: ("Interrupted before there was an answer.", INTERRUPTED),
     signal.SIGTERM: ("Terminated before there was an answer.", TERMINATED),
+    signal.SIGHUP: ("Hung up before there was an answer.", HUNG_UP),
 }
 _READING = "the model was still being read"
 _BEING_COMPILED = "the numeric kernels were still being compiled, once for all"
@@ -96,6 +108,9 @@ def _guarded(command: Callable[[list[str], float], Any], arguments: list[str], s
         sentence = str(stopped)
         return complain(f"{sentence[:1].upper()}{sentence[1:]}.", OUT_OF_TIME)
     except OSError as error:
+        if signal.SIGHUP in start.noted:
+            # The terminal that this was to be shown on is gone.
+            return HUNG_UP
         named = error.filename if isinstance(error.filename, str) else "input or output"
         return complain(f"{named}: {_lowered(error)}.", BAD_INPUT)
     except (IbiaError, UnicodeError) as error:
@@ -186,6 +201,12 @@ def _minding_signals(command: Callable[[list[str], float], Any]) -> Callable[[li
         return code
 
     return run
+
+
+def heed_hangups() -> None:
+    """Have the command end where the terminal is closed as where somebody terminates it; ``nohup`` prevents that."""
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
 
 
 def _finish() -> None:

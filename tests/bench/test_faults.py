@@ -324,6 +324,18 @@ def test_which_lines_say_that_there_is_no_memory(line, found):
     assert apart.finds_no_memory(line) is found
 
 
+def test_a_program_that_is_ended_at_its_limit_has_answered_what_it_has_written(data, tmp_path):
+    program = answering(tmp_path, "endless", examples.student(), {3: 1})
+    program.write_text(f"{program.read_text()}time.sleep(1000)\n")
+    row = run(right(data), tmp_path, Limits(2.0), f"uai:{program}")
+    assert (row["status"], row["seconds"]) == ("answered", 2.0)
+    assert row["hd_max"] < 1e-12
+    assert row["note"] == "MAR: endless was ended at its limit of 2 s. What it had written by then counts."
+    row = run(right(data), tmp_path, Limits(1.0), f"uai:{script(tmp_path, 'endless')}")
+    assert row["status"] == "out of time"
+    assert row["error"] == "endless has not written model.uai.MAR and was ended at its limit of 1 s."
+
+
 def test_an_answer_is_a_row_before_it_is_compared_and_says_so(data):
     _, begun, *rest = rows_of(right(data))
     assert RESTART_CLOCK in begun

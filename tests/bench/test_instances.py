@@ -9,7 +9,7 @@ import pytest
 import ibia
 from ibia import examples
 from ibia.bench.instances import find_instances
-from ibia.bench.sets import find_sets
+from ibia.bench.sets import find_remarks, find_sets
 from ibia.errors import InputError
 
 HEADER = "family,name,reference,source,n_vars,minfill_width\n"
@@ -42,16 +42,16 @@ def test_empty_cells_and_a_mark_before_the_text_do_no_harm(tmp_path):
     assert (found.family, found.variables, found.width) == ("Toys", 0, float("inf"))
 
 
-def test_models_of_the_index_that_are_not_there_are_left_out(data, capsys):
+def test_models_of_the_index_that_are_not_there_are_left_out(data):
     for name in ("right", "open"):
         (data / "Toys" / f"{name}.uai.xz").unlink()
     sets = find_sets(data)
     assert [item.name for item in sets["all"].items] == ["wrong", "spins"]
-    complaints = capsys.readouterr().err.splitlines()
-    assert complaints == [f"{data} lacks 2 models of its index, left out: Toys/right, Toys/open."]
+    lines = find_remarks(sets, ["all", "Spins"])
+    assert lines == [f"{data} lacks 2 models of its index, left out: Toys/right, Toys/open."]
 
 
-def test_models_that_the_index_does_not_name_are_left_out_and_named(data, capsys):
+def test_models_that_the_index_does_not_name_are_left_out_and_named(data):
     ibia.write(examples.chain(4), data / "Toys" / "new.uai")
     (data / "More").mkdir()
     for number in range(5):
@@ -60,15 +60,17 @@ def test_models_that_the_index_does_not_name_are_left_out_and_named(data, capsys
     assert [item.name for item in sets["all"].items] == ["right", "wrong", "open", "spins"]
     assert "More" not in sets
     names = ", ".join(f"More/chain_{number}" for number in range(5))
-    (line,) = capsys.readouterr().err.splitlines()
+    (line,) = find_remarks(sets, sets)
     assert line == f"{data} has 6 models that its index does not name, left out: {names} and others."
+    # Nobody has asked for anything of the folder.
+    assert find_remarks(sets, ["quick"]) == []
 
 
-def test_a_folder_as_its_index_says_is_nothing_to_talk_about(data, capsys):
+def test_a_folder_as_its_index_says_is_nothing_to_talk_about(data):
     # Two formats of a model are one model.
     (data / "Toys" / "right.bif").write_text("")
-    find_sets(data)
-    assert capsys.readouterr().err == ""
+    sets = find_sets(data)
+    assert find_remarks(sets, sets) == []
 
 
 def test_models_in_the_folder_where_the_user_is_have_a_family(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibia import examples
-from ibia.bench.generate import FAMILIES, PARAMETERS, SETS, read_parameters
+from ibia.bench.generate import FAMILIES, PARAMETERS, SETS, format_parameters, read_parameters
 from ibia.bench.generate import parameters as parameters_module
 from ibia.bench.sets import choose, find_sets
 from ibia.errors import InputError
@@ -51,6 +51,8 @@ def test_members_of_sets_have_parameters_that_could_be_given():
             words = {True: "yes", False: "no"}
             texts = [f"{k}={words[v] if isinstance(v, bool) else v}" for k, v in member.parameters.items()]
             assert read_parameters(member.family, ",".join(texts)) == member.parameters
+            words = format_parameters(member.family, member.parameters)
+            assert read_parameters(member.family, words) == member.parameters
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,14 @@ from ibia import examples
 from ibia.bench import reference
 from ibia.bench.generate import FAMILIES, SETS
 from ibia.bench.pyagrum_peer import Peer
-from ibia.bench.reference import cache_folder, compute_reference, fingerprint, kept_reference, known_reference
+from ibia.bench.reference import (
+    cache_folder,
+    compute_reference,
+    fingerprint,
+    is_kept,
+    kept_reference,
+    known_reference,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +71,29 @@ def test_what_cannot_be_read_is_computed_again():
     assert kept_reference(fingerprint(model, {})) is None
     assert known_reference(model, {}).kind == "exact"
     assert kept_reference(fingerprint(model, {})).kind == "exact"
+
+
+def test_another_version_of_the_engine_computes_it_anew(monkeypatch):
+    model = examples.student()
+    true = known_reference(model, {})
+    computed = replace(true, log10_z=true.log10_z + 1.0)
+    monkeypatch.setattr(reference, "compute_reference", lambda *_: computed)
+    assert known_reference(model, {}).log10_z == true.log10_z
+    monkeypatch.setattr(reference, "own_version", lambda: "0.1.0+another")
+    assert not is_kept(fingerprint(model, {}))
+    assert known_reference(model, {}).log10_z == computed.log10_z
+    assert is_kept(fingerprint(model, {}))
+    # Two checkouts that share a cache do not take from each other.
+    assert len(list(cache_folder().iterdir())) == 2
+
+
+def test_what_older_benches_have_kept_does_no_harm():
+    model = examples.student()
+    known_reference(model, {})
+    (path,) = cache_folder().iterdir()
+    path.rename(path.with_name(f"reference-2-{fingerprint(model, {})}.npz"))
+    assert kept_reference(fingerprint(model, {})) is None
+    assert known_reference(model, {}).kind == "exact"
 
 
 def test_too_wide_a_model_has_none_and_that_is_kept_too(monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -10,7 +11,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import termios
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -340,7 +343,24 @@ def test_models_that_are_not_there_are_left_out_and_named(bench, data, tmp_path)
     assert [row["name"] for row in read_results([tmp_path / "out.jsonl"])] == ["right"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_is_to_be_known_of_a_folder_is_said_to_those_who_ask_for_it(bench, data, tmp_path, monkeypatch):
+    (data / "Toys" / "wrong.uai.xz").unlink()
+    (data / "Spins").rename(data / "grid")
+    (data / "index.csv").write_text((data / "index.csv").read_text().replace("Spins", "grid"))
+    monkeypatch.setenv("IBIA_DATA", str(data))
+    generated = ["--set", "grid:rows=2,columns=2", "--solver", "loopy:sweeps=3"]
+    _, _, complaints = bench(*generated)
+    assert "left out" not in complaints
+    code, _, complaints = bench("--set", "grid", "--only", "spins")
+    assert code == 1
+    assert complaints.startswith("The set grid is that of the bench")
+    assert "have no model spins" in complaints
+    assert bench("--set", "data/grid", "--solver", "loopy:sweeps=3")[0] == 0
+    rows = read_results([tmp_path / "out.jsonl"])
+    assert [(row["family"], row["name"]) for row in rows] == [("grid", "grid:rows=2,columns=2"), ("grid", "spins")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path, number):
     mark = tmp_path / "alive"
     slow = script(tmp_path, "slow", f"{daemon(mark)}\ntime.sleep(1000)")
@@ -348,7 +368,7 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
     command = [sys.executable, "-m", "ibia", "bench", "run", "--data", str(data), "--set", "uai2014", "-j", "1"]
     command += ["--solver", f"uai:{script(tmp_path, 'nonsense')}", "--solver", f"uai:{slow}", "--out", str(out)]
     # Tests that run in the background may ignore interruptions, and what they start with them.
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    heed = partial(signal.signal, signal.SIGHUP if number == signal.SIGHUP else signal.SIGINT, signal.SIG_DFL)
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     process = subprocess.Popen(
@@ -368,11 +388,48 @@ def test_a_bench_that_is_ended_leaves_nothing_behind_and_goes_on(data, tmp_path,
     if number == signal.SIGKILL:
         assert process.returncode == -signal.SIGKILL
     else:
-        assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[number]
+        assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}[number]
         assert "Interrupted with 1 of 2 runs left" in printed
         assert "Traceback" not in printed
         assert "before there was an answer" not in printed
     assert [row["status"] for row in read_results([out])] == ["nonsense"]
+
+
+def _take_terminal():
+    """Have the standard input be the terminal of the session, so that processes are told when it is closed."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def test_a_bench_whose_terminal_is_closed_leaves_nothing_behind(tmp_path):
+    mark, out = tmp_path / "alive", tmp_path / "out.jsonl"
+    slow = script(tmp_path, "slow", f"{daemon(mark)}\ntime.sleep(1000)")
+    command = [sys.executable, "-m", "ibia", "bench", "run", "--set", "grid:rows=2,columns=2", "--out", str(out)]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*command, "--solver", f"uai:{slow}"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=_take_terminal,
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+
+    def is_running():
+        with suppress(BlockingIOError):
+            # A terminal that nobody reads from would hold it up.
+            os.read(ours, 100_000)
+        return mark.exists() and mark.read_text()
+
+    _wait_for(is_running)
+    assert out.exists()
+    os.close(ours)
+    assert process.wait(timeout=60) == 129
+    _wait_for(lambda: not os.path.exists(f"/proc/{mark.read_text()}"))
+    # It would be empty.
+    assert not out.exists()
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

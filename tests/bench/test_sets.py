@@ -8,7 +8,7 @@ import pytest
 import ibia
 from ibia import examples
 from ibia.bench.instances import find_instances
-from ibia.bench.sets import choose, find_sets, item_from
+from ibia.bench.sets import choose, find_remarks, find_sets, item_from
 from ibia.errors import InputError
 from ibia.formats import write_evidence
 
@@ -98,6 +98,24 @@ def test_a_folder_without_an_index_is_searched(tmp_path):
         find_sets(tmp_path / "empty")
 
 
+def test_a_family_that_is_called_like_another_set_is_told_from_it(tmp_path):
+    families = ("grid", "quick", "all", "large", "Mine")
+    for family in families:
+        (tmp_path / family).mkdir()
+        ibia.write(examples.chain(4), tmp_path / family / f"{family}_model.uai")
+    sets = find_sets(tmp_path)
+    for family in families[:-1]:
+        assert [item.name for item in choose(sets, [f"data/{family}"])] == [f"{family}_model"]
+    assert [item.name for item in choose(sets, ["Mine"])] == ["Mine_model"]
+    assert "data/Mine" not in sets
+    assert all(item.source == "generated" for item in choose(sets, ["grid"]))
+    assert len(choose(sets, ["all"])) == len(families)
+    assert find_remarks(sets, ["grid", "Mine", "data/all", "long"]) == [
+        "The set grid is that of the bench (generated models: grid), not the family grid of the folder, which is the "
+        "set data/grid."
+    ]
+
+
 def test_a_bif_file_is_preferred_where_it_is_asked_for(data):
     (data / "Toys" / "wrong.bif").write_text(ASIA)
     (network,) = find_sets(data)["bif"].items
@@ -112,6 +130,16 @@ def test_generated_sets_need_no_folder():
     item = item_from(sets["grid"].items[0].plain())
     assert item == sets["grid"].items[0]
     assert item.digest() == item.digest()
+
+
+def test_a_single_generated_model_has_one_name_however_it_is_written():
+    sets = find_sets()
+    ways = ["rows=4,columns=4", "columns=4,rows=4", "rows=4,columns=04,seed=0", "rows=4,columns=4,coupling=1.0"]
+    (item,) = choose(sets, [f"grid:{words}" for words in ways])
+    assert item.name == "grid:rows=4,columns=4"
+    (item,) = choose(sets, ["grid:attractive=yes,columns=5,rows=4,field=0.1,coupling=2.0,seed=3"])
+    assert item.name == "grid:rows=4,columns=5,coupling=2,field=0.1,attractive=yes,seed=3"
+    assert choose(sets, [item.name]) == [item]
 
 
 def test_a_single_generated_model_by_its_parameters():

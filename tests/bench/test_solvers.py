@@ -16,11 +16,11 @@ from bench_programs import answering, companion, runs, script
 from brute_force import solve
 from ibia import examples
 from ibia.bench.pyagrum_peer import import_pyagrum
-from ibia.bench.solvers import SOLVERS, Allowance, CrashedError, NonsenseError, UnsuitedError, parse_solver
+from ibia.bench.solvers import SOLVERS, Allowance, CrashedError, NonsenseError, NoTimeError, UnsuitedError, parse_solver
 from ibia.bench.solvers import program as program_module
 from ibia.bench.solvers.libdai import factor_graph
-from ibia.bench.solvers.own import own_version
 from ibia.bench.solvers.program import run_program
+from ibia.bench.version import own_version
 from ibia.errors import InputError, UnavailableError
 from ibia.model import Model
 
@@ -114,7 +114,9 @@ def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeyp
     [
         ("ibis", "no solver 'ibis'; expected one of ibia"),
         ("ibia:width=3", "no option 'width=3'; expected NAME=VALUE with: bound, time"),
-        ("ibia:bound=wide", "cannot have bound=wide"),
+        ("ibia:bound=wide", "cannot have bound=wide: the bound is 'wide'; expected a number of bits from 1 to 40"),
+        ("ibia:bound=8,bound=9", r"^The option bound of the solver ibia is given twice\.$"),
+        ("uai:/some/program,program=/other", "The option program of the solver uai is given twice"),
         ("ibia:memory=much", "expected a size like 8GB"),
         ("ibia:15", "no option '15'"),
         ("ibia:bound=-3", "cannot have bound=-3.*from 1 to 40"),
@@ -129,19 +131,28 @@ def test_the_label_of_a_program_has_its_name_and_no_path(name, tmp_path, monkeyp
         ("paper:bound=4", r"paper:bound=4 cannot be run: reduce is 5\.0; expected .* to the bound \(4\)"),
         ("ibia:bound=3,reduce=4", "expected a number of bits from 0 to the bound"),
         ("loopy:schedule=zz", "schedule=zz: expected one of flooding, residual"),
-        ("loopy:damping=7", "damping=7: expected at least 0 and less than 1"),
+        ("loopy:damping=7", "damping=7: expected a number of at least 0 and less than 1"),
         ("loopy:tolerance=inf", "at least 0"),
-        ("loopy:sweeps=1.5", "cannot have sweeps=1.5"),
+        ("loopy:sweeps=1.5", "cannot have sweeps=1.5: expected a whole number of at least 1"),
         ("merlin:algorithm=nope", "expected one of wmb, ijgp, cte"),
         ("merlin:ibound=0", "at least 1"),
         ("libdai:method=magic", "expected one of jtree, bp"),
         ("pyagrum-gibbs:samples=0", "at least 1"),
-        ("uai:/some/program,pr=True", "cannot have pr=True"),
+        ("uai:/some/program,pr=True", "cannot have pr=True: expected one of yes, no"),
     ],
 )
 def test_wrong_options_are_sentences(text, words):
     with pytest.raises(InputError, match=words):
         parse_solver(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [(name, entry.name) for name, kind in SOLVERS.items() for entry in fields(kind) if entry.name != "program"],
+)
+def test_every_option_says_what_is_expected(name, option):
+    with pytest.raises(InputError, match=rf"^The solver {name} cannot have {option}=abc: .*expected .*[^.]\.$"):
+        parse_solver(f"{name}:{option}=abc")
 
 
 def test_every_solver_says_what_it_is():
@@ -221,6 +232,94 @@ def test_a_program_of_the_competitions(student, tmp_path):
         silent.solve(student, EVIDENCE, Allowance())
 
 
+def going_on(folder, name, model, text):
+    """Write a program that answers a model exactly and goes on with other lines."""
+    program = answering(folder, name, model, EVIDENCE)
+    program.write_text(f"{program.read_text()}{text}\n")
+    return program
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "time.sleep(1000)",
+        # Better answers, as it would say, whole ones.
+        "import os\nwhile True:\n    time.sleep(0.2)\n    shutil.copy('model.uai.MAR', 'draft')\n"
+        "    os.replace('draft', 'model.uai.MAR')",
+        # The next one is half-written.
+        "stream = open('model.uai.MAR', 'a')\nstream.write('-BEGIN-\\n5 2 0.5 0.5 2 0.')\nstream.flush()\n"
+        "time.sleep(1000)",
+    ],
+)
+def test_what_a_program_has_written_at_its_limit_counts(student, tmp_path, text):
+    program = going_on(tmp_path, "anytime", student, text)
+    began = time.monotonic()
+    answer = parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance(1.5))
+    assert 1.5 <= time.monotonic() - began < 10
+    check_exact(answer, student, EVIDENCE)
+    assert answer.seconds == 1.5
+    assert answer.figures["note"] == (
+        "MAR: anytime was ended at its limit of 1.5 s. What it had written by then counts."
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (None, r"^slow has not written model\.uai\.MAR and was ended at its limit of 1 s\.$"),
+        (
+            "MAR\n5 2 0.5 0.5",
+            r"^slow was ended at its limit of 1 s\. What it had written is no answer: model\.uai\.MAR, line 2: the "
+            "file ends too early",
+        ),
+    ],
+)
+def test_a_program_without_an_answer_at_its_limit_is_out_of_time(student, tmp_path, written, words):
+    text = "" if written is None else f"open('model.uai.MAR', 'w').write({written!r})\n"
+    program = script(tmp_path, "slow", f"{text}import time\ntime.sleep(1000)")
+    with pytest.raises(NoTimeError, match=words):
+        parse_solver(f"uai:{program}").solve(student, EVIDENCE, Allowance(1.0))
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "note"),
+    [
+        (
+            "if sys.argv[4] == 'PR': sys.exit('no room')",
+            None,
+            "log Z is not known: partial has not written model.uai.PR and ended with exit status 1: no room",
+        ),
+        (
+            "if sys.argv[4] == 'PR': open('model.uai.PR', 'w').write('PR\\nmuch'); sys.exit(0)",
+            None,
+            "log Z is not known: model.uai.PR, line 2: log10 of the partition function is 'much'; expected a number.",
+        ),
+        (
+            "import time\nif sys.argv[4] == 'PR': time.sleep(1000)",
+            2.0,
+            "log Z is not known: partial has not written model.uai.PR and was ended at its limit of ",
+        ),
+    ],
+)
+def test_marginals_are_an_answer_without_log_z(student, tmp_path, before, seconds, note):
+    program = answering(tmp_path, "partial", student, EVIDENCE, before=f"import sys\n{before}")
+    began = time.monotonic()
+    answer = parse_solver(f"uai:{program},pr=yes").solve(student, EVIDENCE, Allowance(seconds))
+    # Both together have the time of one run.
+    assert time.monotonic() - began < (10.0 if seconds is None else seconds + 1.0)
+    check_exact(answer, student, EVIDENCE)
+    assert answer.log10_z is None
+    assert answer.figures["note"].startswith(note)
+
+
+def test_log_z_is_not_asked_for_when_no_time_is_left(student, tmp_path):
+    program = going_on(tmp_path, "anytime", student, "time.sleep(1000)")
+    answer = parse_solver(f"uai:{program},pr=yes").solve(student, EVIDENCE, Allowance(1.0))
+    check_exact(answer, student, EVIDENCE)
+    assert answer.log10_z is None
+    assert answer.figures["note"].endswith("log Z is not known: no time was left to ask for it.")
+
+
 def test_a_program_that_leaves_something_in_the_background_has_answered(student, tmp_path):
     lingering = "import os, time\nif os.fork() == 0:\n    time.sleep(20)\n    os._exit(0)"
     program = answering(tmp_path, "solver", student, EVIDENCE, before=lingering)
@@ -252,7 +351,7 @@ def test_a_program_that_takes_too_long_is_ended_with_what_it_waits_for(tmp_path)
     mark = tmp_path / "other"
     patient = script(tmp_path, "patient", f"{companion(mark)}os.wait()")
     began = time.monotonic()
-    with pytest.raises(CrashedError, match=r"patient was ended by the signal SIGKILL\.$"):
+    with pytest.raises(NoTimeError, match=r"^patient was ended at its limit of 1 s\.$"):
         run_program([str(patient)], tmp_path, seconds=1.0)
     assert 1.0 <= time.monotonic() - began < 15
     time.sleep(0.1)

@@ -233,6 +233,44 @@ def test_marginals_of_the_last_solution_count(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "end",
+    [
+        "-BEGIN-",
+        "-BEGIN-\n",
+        "-BEG",
+        "-BEGIN-\nMAR",
+        "-BEGIN-\n1",
+        "-BEGIN-\n2 2 0.5",
+        "-BEGIN-\n2\n2 0.5 0.5 3 0.2 0.",
+        "-BEGIN-\n1\n2 2 0.5 0.5",
+        "-BEGIN-\n1 2 2 0.5 0.5 3 0.1",
+        "-BEGIN-\n-BEGIN-\n2 2 0.5",
+    ],
+)
+def test_a_last_solution_that_is_cut_off_does_not_count_where_there_is_another(tmp_path: Path, end: str) -> None:
+    path = tmp_path / "model.MAR"
+    path.write_text(f"MAR\n2 2 1 0 3 1 0 0\n-BEGIN-\n2 2 0.25 0.75 3 0 1 0\n{end}")
+    assert [marginal.tolist() for marginal in formats.read_marginals(path)] == [[0.25, 0.75], [0, 1, 0]]
+    path = tmp_path / "model.PR"
+    path.write_text("PR\n-2\n-BEGIN-\n-1.5\n-BEGIN-\n")
+    assert formats.read_partition(path) == -1.5
+
+
+def test_where_all_solutions_are_cut_off_the_last_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.MAR"
+    path.write_text("MAR\n-BEGIN-\n2 2 0.5 0.5\n")
+    with pytest.raises(InputError, match="line 3: the file ends too early: expected 4 or more words for 2 marginals"):
+        formats.read_marginals(path)
+
+
+def test_a_last_solution_that_is_complete_and_none_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "model.MAR"
+    path.write_text("MAR\n2 2 1 0 3 1 0 0\n-BEGIN-\n2 2 0.25 nan 3 0 1 0\n")
+    with pytest.raises(InputError, match="line 4: a probability is 'nan'"):
+        formats.read_marginals(path)
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "the number of variables is missing"),

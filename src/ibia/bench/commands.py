@@ -9,7 +9,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -21,14 +21,14 @@ from ibia.bench.keys import label_of
 from ibia.bench.machine import machine_lines
 from ibia.bench.report import counted, estimate, short, write_json
 from ibia.bench.run import ANSWERED, UNUSABLE, Plan, known_rows, plan_runs, run_plan, version_here
-from ibia.bench.sets import DATA_VARIABLE, choose, find_sets
+from ibia.bench.sets import DATA_VARIABLE, ItemSet, choose, find_remarks, find_sets
 from ibia.bench.solvers import SOLVERS, Solver, parse_solver
 from ibia.bench.store import Store, read_results
 from ibia.bench.tables import TABLES
 from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.formats.text import write_text
 from ibia.limits import available_memory, parse_size, parse_time, size_in_words, usable_cores
-from ibia.process import Ended
+from ibia.process import Ended, heed_hangups
 from ibia.shown import plain
 
 __all__ = ["app"]
@@ -65,6 +65,8 @@ OnlySolversOption = Annotated[
 
 @app.callback(invoke_without_command=True)
 def _bench(context: typer.Context) -> None:
+    # Runs are to be ended, and results to be closed.
+    heed_hangups()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(_BAD_USAGE)
@@ -74,6 +76,7 @@ def _bench(context: typer.Context) -> None:
 def _list(data: DataOption = None) -> None:
     """Show the sets there are, and the solvers."""
     sets = find_sets(data)
+    _say_remarks(sets, sets)
     width = max(len(name) for name in (*sets, *SOLVERS)) + 2
     typer.echo(f"{'set':<{width}}{'models':>7}{'answers':>9}  what it is")
     for name, entry in sets.items():
@@ -85,6 +88,11 @@ def _list(data: DataOption = None) -> None:
     typer.echo(f"\n{'solver':<{width}}{'here':<9}what it is")
     for name, solver in SOLVERS.items():
         typer.echo(f"{name:<{width}}{_is_here(solver):<9}{solver.about}")
+
+
+def _say_remarks(sets: Mapping[str, ItemSet], names: Iterable[str]) -> None:
+    for line in find_remarks(sets, names):
+        typer.echo(line, err=True)
 
 
 def _is_here(kind: type[Solver]) -> str:
@@ -135,7 +143,9 @@ def _run(
         raise InputError("expected at least one job and one thread")
     limits = Limits(parse_time(time_limit), parse_size(memory_limit), threads)
     chosen = list({solver.text: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
-    items = choose(find_sets(data), names, only or [])
+    sets = find_sets(data)
+    _say_remarks(sets, names)
+    items = choose(sets, names, only or [])
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
         carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)
@@ -172,6 +182,7 @@ def _table(
         raise InputError(f"The paper's models are needed: expected --data or {DATA_VARIABLE}.")
     if jobs < 1 or (minutes is not None and not minutes > 0.0):
         raise InputError("expected at least one job, and a limit of more than 0 minutes")
+    _say_remarks(sets, ["all"])
     table = TABLES[name]
     # Those that are left out are named below the table.
     every = choose(sets, ["all"])

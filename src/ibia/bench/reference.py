@@ -1,8 +1,9 @@
 """The true answers that solvers are compared with: read from files, or computed exactly and kept.
 
 Where a model has no answer beside it, this package's exact engine computes one if the model is narrow enough. It is
-kept in the user's cache folder under the fingerprint of the model and its evidence. What came of an attempt is noted
-there under the digest of an item, so that nothing has to be read to know it.
+kept in the user's cache folder under the version of the engine and the fingerprint of the model and its evidence, so
+that a change of the engine has it computed anew. What came of an attempt is noted there under the digest of an item, so
+that nothing has to be read to know it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ibia
+from ibia.bench.version import own_version
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.model import Model
 
@@ -160,7 +162,10 @@ def compute_reference(model: Model, evidence: Mapping[int, int]) -> Reference:
 
 
 def kept_reference(mark: str, folder: Path | None = None) -> Reference | None:
-    """Return what the cache, or else a folder, has for a fingerprint; None if nothing, or nothing that can be read."""
+    """Return what this version of the engine has kept for a fingerprint, in the cache or else in a folder.
+
+    None if that is nothing, or nothing that can be read.
+    """
     kept = _read(_path(cache_folder(), mark))
     return _read(_path(folder, mark)) if kept is None and folder is not None else kept
 
@@ -222,7 +227,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _path(folder: Path, mark: str) -> Path:
-    return folder / f"reference-{_FORMAT}-{mark}.npz"
+    return folder / f"reference-{_FORMAT}-{own_version()}-{mark}.npz"
 
 
 def _note(digest: str) -> Path:

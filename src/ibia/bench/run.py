@@ -47,12 +47,13 @@ from ibia.bench.solvers import (
     CrashedError,
     NoMemoryError,
     NonsenseError,
+    NoTimeError,
     Solver,
     UnsuitedError,
     parse_solver,
 )
-from ibia.bench.solvers.own import own_version
 from ibia.bench.store import Store
+from ibia.bench.version import own_version
 from ibia.errors import IbiaError, InputError, UnavailableError
 from ibia.model import Model
 
@@ -424,7 +425,7 @@ def solve(
     except NoMemoryError as error:
         yield {**row, "status": OUT_OF_MEMORY, "error": str(error)}
         return
-    except Stopped as error:
+    except (NoTimeError, Stopped) as error:
         yield {**row, "status": OUT_OF_TIME, "error": str(error)}
         return
     row |= {"seconds": taken if answer.seconds is None else answer.seconds, "log10_z": answer.log10_z, **answer.figures}

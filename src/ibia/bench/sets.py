@@ -10,7 +10,7 @@ import hashlib
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,9 +22,21 @@ from ibia.bench.report import counted
 from ibia.errors import InputError
 from ibia.model import Model
 
-__all__ = ["DATA_VARIABLE", "FileItem", "GeneratedItem", "Item", "ItemSet", "choose", "find_sets", "item_from"]
+__all__ = [
+    "DATA_VARIABLE",
+    "FileItem",
+    "GeneratedItem",
+    "Item",
+    "ItemSet",
+    "choose",
+    "find_remarks",
+    "find_sets",
+    "item_from",
+]
 
 DATA_VARIABLE = "IBIA_DATA"
+# What the names of a folder's families begin with that are called like other sets.
+_OF_DATA = "data/"
 # So many of the models that are missing are named.
 _NAMED = 5
 
@@ -198,15 +210,20 @@ class ItemSet:
     ----------
     about
         What it is, in a line.
+    remarks
+        What whoever asks for it should know: sentences.
     """
 
     name: str
     about: str
     items: tuple[Item, ...]
+    remarks: tuple[str, ...] = ()
 
 
 def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     """Return all sets by name.
+
+    A family of the folder that is called like another set has the name ``data/FAMILY``.
 
     Parameters
     ----------
@@ -227,10 +244,14 @@ def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
             found += _folder_sets(Path(os.environ[DATA_VARIABLE]))
         except (InputError, OSError) as error:
             print(f"{DATA_VARIABLE} is left out: {error}", file=sys.stderr)
-    sets: dict[str, ItemSet] = {}
-    for entry in found:
-        if entry.items:
-            sets.setdefault(entry.name, entry)
+    sets = {entry.name: entry for entry in found if entry.items}
+    for name, entry in sets.items():
+        if _OF_DATA + name in sets:
+            remark = (
+                f"The set {name} is that of the bench ({entry.about}), not the family {name} of the folder, which is "
+                f"the set {_OF_DATA}{name}."
+            )
+            sets[name] = replace(entry, remarks=(*entry.remarks, remark))
     return sets
 
 
@@ -239,30 +260,32 @@ def _generated(member: Any) -> GeneratedItem:
 
 
 def _folder_sets(data: Path) -> list[ItemSet]:
+    from ibia.bench.generate import SETS
+
     listed = find_instances(data)
     instances = [instance for instance in listed if instance.has_model]
-    _report_differences(data, listed)
+    remarks = tuple(_differences(data, listed))
 
     def taken(name: str, about: str, wanted: Callable[[Instance], bool]) -> ItemSet:
-        return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)))
+        return ItemSet(name, about, tuple(FileItem(instance) for instance in instances if wanted(instance)), remarks)
 
     networks = tuple(FileItem(_as_network(instance)) for instance in scan_folder(data, (".bif",)))
-    families = dict.fromkeys(instance.family for instance in instances)
-    return [
+    sets = [
         taken("all", f"everything in {data}", lambda instance: True),
         taken("small", "models with reference marginals", lambda instance: instance.has_marginals),
         taken("large", "models without reference marginals", lambda instance: not instance.has_marginals),
         taken("uai2014", "marginals problems of the UAI-2014 competition", lambda instance: instance.from_uai2014),
-        ItemSet("bif", "networks of the bnlearn repository, and others, from BIF files", networks),
-        *(
-            taken(family, f"the family {family}", lambda instance, family=family: instance.family == family)  # type: ignore[misc]
-            for family in families
-        ),
+        ItemSet("bif", "networks of the bnlearn repository, and others, from BIF files", networks, remarks),
     ]
+    others = {*SETS, *(entry.name for entry in sets)}
+    for family in dict.fromkeys(instance.family for instance in instances):
+        name = f"{_OF_DATA}{family}" if family in others else family
+        sets.append(taken(name, f"the family {family}", lambda instance, family=family: instance.family == family))  # type: ignore[misc]
+    return sets
 
 
-def _report_differences(data: Path, listed: Sequence[Instance]) -> None:
-    """Say which models the index names that are not there, and which are there that it does not name."""
+def _differences(data: Path, listed: Sequence[Instance]) -> Iterator[str]:
+    """Yield which models the index names that are not there, and which are there that it does not name."""
     for verb, what, instances in (
         ("lacks", "of its index", [instance for instance in listed if not instance.has_model]),
         ("has", "that its index does not name", find_unlisted(data, listed)),
@@ -271,12 +294,17 @@ def _report_differences(data: Path, listed: Sequence[Instance]) -> None:
             names = ", ".join(f"{instance.family}/{instance.name}" for instance in instances[:_NAMED])
             others = " and others" if len(instances) > _NAMED else ""
             count = counted(len(instances), "model")
-            print(f"{data} {verb} {count} {what}, left out: {names}{others}.", file=sys.stderr)
+            yield f"{data} {verb} {count} {what}, left out: {names}{others}."
 
 
 def _as_network(instance: Instance) -> Instance:
     """Return the instance whose model is the BIF file, though there may be the same model in another format."""
     return replace(instance, source="BIF", model_suffixes=(".bif",))
+
+
+def find_remarks(sets: Mapping[str, ItemSet], names: Iterable[str]) -> list[str]:
+    """Return what whoever asks for these sets should know, each sentence once."""
+    return list(dict.fromkeys(remark for name in names if name in sets for remark in sets[name].remarks))
 
 
 def choose(sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str] = ()) -> list[Item]:
@@ -309,12 +337,14 @@ def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
 
 
 def _single(text: str) -> GeneratedItem:
-    from ibia.bench.generate import FAMILIES, read_parameters
+    from ibia.bench.generate import FAMILIES, format_parameters, read_parameters
 
     family, _, words = text.partition(":")
     if family not in FAMILIES:
         raise InputError(f"There is no family {family!r} of generated models; expected one of {', '.join(FAMILIES)}.")
-    item = GeneratedItem(family, text, read_parameters(family, words))
+    parameters = read_parameters(family, words)
+    # However it is written, a model has one name, by which its runs are known.
+    item = GeneratedItem(family, f"{family}:{format_parameters(family, parameters)}", parameters)
     try:
         item.load()
     except InputError as error:

@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from ibia.errors import InputError
 from ibia.formats.whole import replace_file
 
-__all__ = ["PathLike", "Tokens", "inner_suffix", "read_data", "read_tokens", "split_tokens", "write_text"]
+__all__ = [
+    "CutOffError",
+    "PathLike",
+    "Tokens",
+    "inner_suffix",
+    "read_data",
+    "read_tokens",
+    "split_tokens",
+    "write_text",
+]
 
 PathLike = str | os.PathLike[str]
 
@@ -38,6 +47,10 @@ _LARGE_TEXT, _MOST_COMPRESSION = 2**28, 100
 _COMMENT = re.compile(rb"/\*.*?\*/", re.DOTALL)
 _WHOLE = re.compile(rb"\+?\d+|-0+")
 _TOKEN = re.compile(rb"\S+")
+
+
+class CutOffError(InputError):
+    """A file ends in the middle of what it holds."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,10 @@ class Tokens:
         """Return an error that points at a word."""
         return InputError(f"{self.path}, line {self.line(position)}: {message}")
 
+    def cut_off(self, message: str) -> CutOffError:
+        """Return an error that points at the end."""
+        return CutOffError(f"{self.path}, line {self.line(len(self.words))}: the file ends too early: {message}")
+
     def quote(self, position: int) -> str:
         """Return a word, shortened, to show in a message."""
         word = self.word(position)
@@ -88,14 +105,12 @@ class Tokens:
         """Raise unless `count` words follow from `start` on; `what` names them in the plural."""
         left = len(self.words) - start
         if count > left:
-            raise self.error(
-                len(self.words), f"the file ends too early: expected {count} {what}, found {max(left, 0)}."
-            )
+            raise self.cut_off(f"expected {count} {what}, found {max(left, 0)}.")
 
     def integer(self, position: int, what: str) -> int:
         """Return a word as a whole number that is not negative; `what` says what it is."""
         if position >= len(self.words):
-            raise self.error(position, f"the file ends too early: {what} is missing.")
+            raise self.cut_off(f"{what} is missing.")
         word = self.words[position]
         if word.isdigit() and len(word) < 19:
             return int(word)

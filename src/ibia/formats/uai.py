@@ -7,16 +7,17 @@ must not know about inference or about other file formats.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ibia.errors import InputError
-from ibia.formats.text import PathLike, Tokens, read_tokens, write_text
+from ibia.formats.text import CutOffError, PathLike, Tokens, read_tokens, write_text
 from ibia.model import MOST_STATES, Factor, FactorError, Model, Variable, table_size
 
 __all__ = [
@@ -38,6 +39,10 @@ __all__ = [
     "write_solutions",
 ]
 
+Solution = TypeVar("Solution")
+
+# What stands between the solutions of a file.
+_NEXT_SOLUTION = b"-BEGIN-"
 _DIGITS = {b"%d" % digit: digit for digit in range(10)}
 _KINDS: dict[bytes, Literal["markov", "bayes"]] = {b"MARKOV": "markov", b"BAYES": "bayes"}
 
@@ -268,29 +273,47 @@ def write_evidence(path: PathLike, evidence: Mapping[int, int]) -> None:
 
 
 def read_marginals(path: PathLike) -> list[NDArray[np.float64]]:
-    """Read the marginals of a MAR file, the last solution where the file holds several."""
+    """Read the marginals of a MAR file, the last complete solution where the file holds several."""
+    return _read_solution(path, b"MAR", _parse_marginals_or_sample)
+
+
+def _read_solution(path: PathLike, header: bytes, parse: Callable[[Tokens, int], Solution]) -> Solution:
+    """Return the last solution of a file; one that the file ends in the middle of does not count if there is another.
+
+    Programs that are ended at their limit of time may be writing.
+    """
     tokens = read_tokens(path)
-    start = _solution(tokens, b"MAR")
+    marks = [position for position, word in enumerate(tokens.words) if word == _NEXT_SOLUTION]
+    if tokens.words[-1:] and len(tokens) - 1 not in marks and _NEXT_SOLUTION.startswith(tokens.words[-1]):
+        # The mark itself is cut off.
+        marks.append(len(tokens) - 1)
+    found: CutOffError | None = None
+    for mark, stop in zip([*marks[::-1], -1], [len(tokens), *marks[::-1]], strict=True):
+        # Words keep their places, and so their lines.
+        solution = replace(tokens, words=tokens.words[:stop])
+        begins_with_header = mark + 1 < stop and tokens.words[mark + 1].upper() == header
+        try:
+            return parse(solution, mark + 1 + begins_with_header)
+        except CutOffError as error:
+            found = found or error
+    assert found is not None
+    raise found
+
+
+def _parse_marginals_or_sample(tokens: Tokens, position: int) -> list[NDArray[np.float64]]:
     try:
-        return _parse_marginals(tokens, start)
-    except InputError:
+        return _parse_marginals(tokens, position)
+    except InputError as error:
         # Some programs put the number of evidence samples, 1, first; only the count of words can tell.
-        if len(tokens) > start and tokens.words[start] == b"1":
-            try:
-                return _parse_marginals(tokens, start + 1)
-            except InputError:
-                pass
-        raise
-
-
-def _solution(tokens: Tokens, header: bytes) -> int:
-    """Return where the last solution of a file begins, its header left out."""
-    start = 0
-    if b"-BEGIN-" in tokens.words:
-        start = len(tokens) - tokens.words[::-1].index(b"-BEGIN-")
-    if start < len(tokens) and tokens.words[start].upper() == header:
-        start += 1
-    return start
+        if tokens.words[position : position + 1] != [b"1"]:
+            raise
+        try:
+            return _parse_marginals(tokens, position + 1)
+        except CutOffError:
+            # Whichever of the two it was to be.
+            raise CutOffError(str(error)) from None
+        except InputError:
+            raise error from None
 
 
 def _parse_marginals(tokens: Tokens, position: int) -> list[NDArray[np.float64]]:
@@ -318,7 +341,7 @@ def write_marginals(path: PathLike, marginals: Iterable[ArrayLike]) -> None:
 
 def write_solutions(path: PathLike, task: str, solutions: Iterable[str]) -> None:
     """Write a file of the competitions with one or more solutions, the best one last."""
-    separated = "-BEGIN-\n".join(f"{solution}\n" for solution in solutions)
+    separated = f"{_NEXT_SOLUTION.decode()}\n".join(f"{solution}\n" for solution in solutions)
     write_text(path, f"{task}\n{separated}")
 
 
@@ -334,11 +357,13 @@ def format_marginals(marginals: Iterable[ArrayLike]) -> str:
 
 
 def read_partition(path: PathLike) -> float:
-    """Read log10 of the partition function from a PR file: its last number, minus infinity for Z = 0."""
-    tokens = read_tokens(path)
-    start = _solution(tokens, b"PR")
+    """Read log10 of the partition function from a PR file: the last number, minus infinity for Z = 0."""
+    return _read_solution(path, b"PR", _parse_partition)
+
+
+def _parse_partition(tokens: Tokens, start: int) -> float:
     if start >= len(tokens):
-        raise InputError(f"{tokens.path} holds no number; expected log10 of the partition function.")
+        raise CutOffError(f"{tokens.path} holds no number; expected log10 of the partition function.")
     last = len(tokens) - 1
     value = float(tokens.numbers(start, len(tokens), "log10 of the partition function")[-1])
     if math.isnan(value) or value == math.inf:

@@ -3,7 +3,7 @@
 `SETS` names the sets; each member makes its model and evidence when asked. Knows nothing of inference.
 """
 
-from ibia.bench.generate.parameters import PARAMETERS, read_parameters
+from ibia.bench.generate.parameters import PARAMETERS, format_parameters, read_parameters
 from ibia.bench.generate.sets import FAMILIES, SETS, Generated, find_generated
 
-__all__ = ["FAMILIES", "PARAMETERS", "SETS", "Generated", "find_generated", "read_parameters"]
+__all__ = ["FAMILIES", "PARAMETERS", "SETS", "Generated", "find_generated", "format_parameters", "read_parameters"]

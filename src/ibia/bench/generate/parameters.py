@@ -1,18 +1,18 @@
 """The parameters of generated families: their names, what they may be, and what they are if nobody says.
 
-Reads them as users write them, ``rows=8,columns=8,coupling=1``, and refuses models that are too large to be made. Knows
-nothing of how models are made but how many numbers their tables have.
+Reads and writes them as users do, ``rows=8,columns=8,coupling=2``, and refuses models that are too large to be made.
+Knows nothing of how models are made but how many numbers their tables have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ibia.errors import InputError
 
-__all__ = ["PARAMETERS", "Number", "Parameter", "Value", "YesNo", "read_parameters"]
+__all__ = ["PARAMETERS", "Number", "Parameter", "Value", "YesNo", "format_parameters", "read_parameters"]
 
 Value = int | float | bool
 
@@ -189,3 +189,16 @@ def read_parameters(family: str, words: str) -> dict[str, Value]:
             f"The model {family}:{words} is too large: its tables have more than {_MOST_NUMBERS:,} numbers in all."
         )
     return parameters
+
+
+def format_parameters(family: str, parameters: Mapping[str, Value]) -> str:
+    """Return the one text among those that are read as these parameters that names of models have.
+
+    Parameters stand in the order of the family, and those that are as by default are left out.
+    """
+    known = PARAMETERS[family]
+    return ",".join(f"{name}={_shown(parameters[name])}" for name in known if parameters[name] != known[name].default)
+
+
+def _shown(value: Value) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool) else repr(value).removesuffix(".0")

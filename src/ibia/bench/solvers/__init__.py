@@ -11,6 +11,7 @@ from ibia.bench.solvers.interface import (
     CrashedError,
     NoMemoryError,
     NonsenseError,
+    NoTimeError,
     Solver,
     UnsuitedError,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "Answer",
     "CrashedError",
     "NoMemoryError",
+    "NoTimeError",
     "NonsenseError",
     "Solver",
     "UnsuitedError",

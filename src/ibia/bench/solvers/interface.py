@@ -21,10 +21,12 @@ __all__ = [
     "Answer",
     "CrashedError",
     "NoMemoryError",
+    "NoTimeError",
     "NonsenseError",
     "Solver",
     "UnsuitedError",
     "at_least",
+    "number",
     "one_of",
     "option",
 ]
@@ -46,6 +48,10 @@ class CrashedError(InputError):
 
 class NoMemoryError(InputError):
     """The program of a solver has ended without an answer, and said that there was no memory left."""
+
+
+class NoTimeError(InputError):
+    """The program of a solver was ended at its limit of time, without an answer."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ class Answer:
     seconds
         The time it took, if the solver knows better than the clock around the call.
     figures
-        What else is worth keeping, as plain data: ``exact``, ``steps``, ``bound``, ``error_estimate`` ...
+        What else is worth keeping, as plain data: ``exact``, ``steps``, ``bound``, ``error_estimate``, ``note`` ...
     """
 
     marginals: Sequence[ArrayLike]
@@ -95,7 +101,7 @@ def option(
     default
         Its value where it is not given.
     parse
-        Makes its value of a text; raises ValueError, or InputError with what was expected, if it cannot.
+        Makes its value of a text; raises InputError with what was expected if it cannot.
     help
         What it is.
     shown
@@ -115,13 +121,28 @@ def one_of(names: Collection[str]) -> Callable[[str], str]:
     return parse
 
 
+def number(text: str, kind: type[Number], expected: str) -> Number:
+    """Return the number that a text stands for.
+
+    Parameters
+    ----------
+    expected
+        What it may be, in words, for the error that says it is none.
+    """
+    try:
+        return kind(text)
+    except ValueError:
+        raise InputError(f"expected {expected}") from None
+
+
 def at_least(least: Number) -> Callable[[str], Number]:
     """Return what reads an option that is a finite number, whole if the least is."""
+    expected = f"a {'whole ' if isinstance(least, int) else ''}number of at least {least:g}"
 
     def parse(text: str) -> Number:
-        value = type(least)(text)
+        value = number(text, type(least), expected)
         if not least <= value < math.inf:
-            raise InputError(f"expected a number of at least {least:g}")
+            raise InputError(f"expected {expected}")
         return value
 
     return parse
@@ -157,11 +178,12 @@ class Solver:
             elif not separator or name not in known:
                 expected = ", ".join(known) or "none"
                 raise InputError(f"The solver {cls.name} has no option {word!r}; expected NAME=VALUE with: {expected}.")
+            if name in given:
+                raise InputError(f"The option {name} of the solver {cls.name} is given twice.")
             try:
                 given[name] = known[name].metadata["parse"](text)
-            except ValueError as error:
-                said = f": {error}" if isinstance(error, InputError) else ""
-                raise InputError(f"The solver {cls.name} cannot have {name}={text}{said}.") from None
+            except InputError as error:
+                raise InputError(f"The solver {cls.name} cannot have {name}={text}: {error}.") from None
         return cls(**given)
 
     @property

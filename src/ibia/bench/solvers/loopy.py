@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ibia.bench.solvers.interface import Allowance, Answer, Solver, at_least, one_of, option
-from ibia.bench.solvers.own import own_version
+from ibia.bench.solvers.interface import Allowance, Answer, Solver, at_least, number, one_of, option
+from ibia.bench.version import own_version
 from ibia.errors import InputError
 from ibia.model import Model
 
@@ -20,9 +20,10 @@ _KEPT_BACK = 0.05
 
 
 def _damping(text: str) -> float:
-    value = float(text)
+    expected = "a number of at least 0 and less than 1"
+    value = number(text, float, expected)
     if not 0.0 <= value < 1.0:
-        raise InputError("expected at least 0 and less than 1")
+        raise InputError(f"expected {expected}")
     return value
 
 

@@ -24,9 +24,9 @@ _INPUT = 0
 def main(arguments: list[str]) -> int:
     """Run a program and write to the open file REPORT what came of it.
 
-    That is its exit status, negative if a signal has ended it, its seconds and most bytes of memory; or ``cannot`` and
-    the number of an error, if it cannot be run. It may write BYTES to a file, and is killed after SECONDS (0: never),
-    and when the standard input of this process is closed.
+    That is its exit status, negative if a signal has ended it, its seconds, most bytes of memory, and 1 if it was
+    killed after SECONDS, else 0; or ``cannot`` and the number of an error, if it cannot be run. It may write BYTES to a
+    file, and is killed after SECONDS (0: never), and when the standard input of this process is closed.
     """
     report, most, seconds = int(arguments[0]), int(arguments[1]), float(arguments[2])
     os.set_inheritable(report, False)
@@ -49,6 +49,7 @@ def main(arguments: list[str]) -> int:
         _say(report, f"cannot {error.errno}")
         return 1
     until = began + seconds if seconds > 0.0 else None
+    late = False
     while True:
         number, status, usage = os.wait4(child, os.WNOHANG)
         if number == child:
@@ -62,13 +63,13 @@ def main(arguments: list[str]) -> int:
             os.read(ended, 1024)
         if not readable:
             _end(child)
-            until = None
+            until, late = None, True
     taken = time.monotonic() - began
     # What it has left in the background would only disturb what comes next.
     _end_group(child)
     # The unit is the kilobyte, but on one system the byte.
     held = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    _say(report, f"{os.waitstatus_to_exitcode(status)} {taken} {held}")
+    _say(report, f"{os.waitstatus_to_exitcode(status)} {taken} {held} {late:d}")
     return 0
 
 

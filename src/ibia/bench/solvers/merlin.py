@@ -41,7 +41,7 @@ def _ibound(text: str) -> int | str:
         return text
     try:
         return at_least(1)(text)
-    except ValueError:
+    except InputError:
         raise InputError(f"expected a whole number of at least 1, or {_AUTO}") from None
 
 

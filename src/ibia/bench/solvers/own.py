@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import ibia
 from ibia.bench.solvers.interface import Allowance, Answer, Solver, option
+from ibia.bench.version import own_version
 from ibia.errors import InputError
 from ibia.limits import parse_size, parse_time
 from ibia.model import Model
@@ -18,13 +16,10 @@ from ibia.model import Model
 if TYPE_CHECKING:
     from ibia.result import Result
 
-__all__ = ["Ibia", "Paper", "own_version"]
+__all__ = ["Ibia", "Paper"]
 
 # Bits of the largest clique in most of the paper's runs.
 _PAPER_BOUND = 20.0
-# Modules that do not touch the answers.
-_BESIDE = ("cli.py", "demo.py", "__main__.py")
-
 # Options that are choices of the engine.
 _CHOICES = ("reduce", "loss", "update", "order", "sweeps", "threshold", "slices")
 
@@ -53,46 +48,33 @@ _KEPT = (
 )
 
 
-@cache
-def own_version() -> str:
-    """Return the version of the package, and what tells its sources from those of any other state of them.
-
-    The bench and the command line do not count: they do not touch the answers.
-    """
-    root = Path(ibia.__file__).parent
-    sources = [path for path in root.rglob("*.py") if path.parent != root or path.name not in _BESIDE]
-    digest = hashlib.sha256()
-    for path in sorted(sources):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith("bench/"):
-            digest.update(name.encode())
-            digest.update(path.read_bytes())
-    return f"{ibia.__version__}+{digest.hexdigest()[:8]}"
-
-
-def _choice(name: str, read: Callable[[str], Any] = str) -> Callable[[str], Any]:
+def _choice(name: str, kind: type[int] | type[float] | type[str] = str) -> Callable[[str], Any]:
     """Return what reads one of the choices of `ibia.infer`, and has the engine itself check it."""
 
     def parse(text: str) -> Any:
         from ibia.answer import Choices
 
-        value = read(text)
+        value = _read(text, kind)
         Choices(**{name: value}).validate(None)
         return value
 
     return parse
 
 
+def _read(text: str, kind: type[int] | type[float] | type[str]) -> Any:
+    """Return what a text stands for, or the text, of which the engine says what it expected instead."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
 def _bound(text: str) -> float:
     from ibia.answer import Choices
 
-    bound = float(text)
+    bound: float = _read(text, float)
     Choices(reduce="demand").validate(bound)
     return bound
-
-
-def _reduction(text: str) -> float | str:
-    return text if text in ("auto", "demand") else float(text)
 
 
 @dataclass(frozen=True)
@@ -105,7 +87,7 @@ class Ibia(Solver):
     bound: float | None = option(None, _bound, "largest clique in bits")
     time: float | None = option(None, parse_time, "seconds")
     memory: float | None = option(None, parse_size, "size like 8GB")
-    reduce: float | str | None = option(None, _choice("reduce", _reduction), "bits, auto or demand")
+    reduce: float | str | None = option(None, _choice("reduce", float), "bits, auto or demand")
     loss: str | None = option(None, _choice("loss"), "kl or mi")
     update: str | None = option(None, _choice("update"), "sweeps or links")
     order: str | None = option(None, _choice("order"), "of the factors")
@@ -192,7 +174,7 @@ class Paper(Ibia):
 
     # The one of its fields whose default stands in the label, because everybody asks for it.
     bound: float | None = option(None, _bound, "largest clique in bits (20)")
-    reduce: float | str | None = option(5.0, _choice("reduce", _reduction), "bits, auto or demand")
+    reduce: float | str | None = option(5.0, _choice("reduce", float), "bits, auto or demand")
     loss: str | None = option("mi", _choice("loss"), "kl or mi")
     update: str | None = option("links", _choice("update"), "sweeps or links")
 

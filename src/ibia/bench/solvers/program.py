@@ -21,7 +21,7 @@ from typing import IO
 import ibia
 from ibia.bench.apart import finds_no_memory
 from ibia.bench.solvers import measured
-from ibia.bench.solvers.interface import CrashedError, NoMemoryError
+from ibia.bench.solvers.interface import CrashedError, NoMemoryError, NoTimeError
 from ibia.errors import InputError, UnavailableError
 from ibia.formats import write_evidence
 from ibia.limits import size_in_words
@@ -63,6 +63,8 @@ class Finished:
         The time it took.
     memory
         Most bytes of memory it, or one of those it waited for, held; not less than an empty Python, which starts it.
+    limit
+        The seconds after which it was killed; None if it has ended before.
     """
 
     program: str
@@ -71,6 +73,7 @@ class Finished:
     complaints: str
     seconds: float
     memory: int
+    limit: float | None = None
 
     def failure(self, missing: str | None = None) -> InputError:
         """Return the error that says how it ended, and its last words, or those about memory it did not find.
@@ -80,12 +83,14 @@ class Finished:
         missing
             What it should have written and has not.
         """
+        start = self.program if missing is None else f"{self.program} has not written {missing} and"
+        if self.limit is not None:
+            return NoTimeError(f"{start} was ended at its limit of {self.limit:g} s.")
         said = (self.complaints.strip() or self.output.strip()).splitlines()[-1:]
         # Of a program that a script has started the script has the last word.
         lacking = [line for text in (self.output, self.complaints) for line in _lines_about_memory(text)]
         said = lacking[-1:] or said
         ended = f"ended with exit status {self.code}" if self.code >= 0 else f"was ended by {_signal_name(-self.code)}"
-        start = self.program if missing is None else f"{self.program} has not written {missing} and"
         kind = NoMemoryError if lacking else InputError if self.code >= 0 else CrashedError
         return kind(f"{start} {ended}{f': {said[0].strip()[:_MOST_SAID]}' if said else '.'}")
 
@@ -180,12 +185,13 @@ def run_program(
         ) as process:
             process.wait()
         name = Path(command[0]).name
-        code, taken, memory = _read_report(name, _text(report))
+        code, taken, memory, is_late = _read_report(name, _text(report))
         written = [os.fstat(stream.fileno()).st_size for stream in (output, complaints)]
         # Nothing grows beyond it; larger is only what was there before.
         if code == -signal.SIGXFSZ or most in (*written, *_sizes(folder)):
             raise InputError(f"{name} has written {size_in_words(most)}, which is the most it may.")
-        finished = Finished(name, code, _text(output), _text(complaints), taken, memory)
+        limit = seconds if is_late else None
+        finished = Finished(name, code, _text(output), _text(complaints), taken, memory, limit)
     if finished.code != 0 and not may_fail:
         raise finished.failure()
     return finished
@@ -211,14 +217,14 @@ def _most_written() -> int:
     return _MOST_WRITTEN if allowed == resource.RLIM_INFINITY else min(_MOST_WRITTEN, allowed)
 
 
-def _read_report(name: str, report: str) -> tuple[int, float, int]:
-    """Return how a program ended, its seconds and its most bytes of memory, as `measured` says it."""
+def _read_report(name: str, report: str) -> tuple[int, float, int, bool]:
+    """Return how a program ended, its seconds, most bytes of memory, and if its time was up, as `measured` says it."""
     words = report.split()
     if not words:
         raise CrashedError(f"{name} was ended together with the process that started it.")
     if words[0] == "cannot":
         raise InputError(f"{name} cannot be run: {os.strerror(int(words[1]))}.")
-    return int(words[0]), float(words[1]), int(words[2])
+    return int(words[0]), float(words[1]), int(words[2]), words[3] == "1"
 
 
 def _text(stream: IO[bytes]) -> str:
