@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import time
 
 import pytest
@@ -111,3 +113,16 @@ def test_a_number_of_gigabytes_that_is_too_small_is_called_that() -> None:
         limits.environment_memory({"INF_MEMORY": "0.001"})
     with pytest.raises(InputError, match="'much'; expected a number of gigabytes"):
         limits.environment_memory({"UAI_MEMORY": "much"})
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not tell")
+def test_the_memory_of_helpers_is_known_while_they_last() -> None:
+    before = limits.peak_memory_of_children()
+    holding = "import sys; held = bytearray(b'x' * 10**8); print(flush=True); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", holding], **pipes) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert 1e8 < limits.peak_memory_of_children() - before < 4e8
+        child.communicate()
+    assert limits.peak_memory_of_children() <= before

@@ -434,10 +434,14 @@ def _write_json(path: str, data: dict[str, Any]) -> None:
 
 
 def _peak_memory() -> int:
+    """Return the most bytes that this process has held so far, and those that help it, each at its own time."""
     import resource
 
+    from ibia.limits import peak_memory_of_children
+
     # The unit is the kilobyte, but on one system the byte.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return own + peak_memory_of_children()
 
 
 def _cost_in_words(predicted: Prediction) -> str:

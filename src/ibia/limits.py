@@ -25,6 +25,7 @@ __all__ = [
     "environment_time",
     "parse_size",
     "parse_time",
+    "peak_memory_of_children",
     "process_start",
     "resident_memory",
     "seconds_in_words",
@@ -146,6 +147,17 @@ def resident_memory() -> float:
     """Return the bytes of memory this process holds (0 if the system does not tell)."""
     pages = _first_numbers("/proc/self/statm")
     return pages[1] * mmap.PAGESIZE if len(pages) > 1 else 0.0
+
+
+def peak_memory_of_children() -> int:
+    """Return the most bytes that each process held which this one has started and not ended (0 if unknown)."""
+    peak = 0
+    for listed in Path("/proc/self/task").glob("*/children"):
+        for child in (_lines(str(listed)) or [""])[0].split():
+            for line in _lines(f"/proc/{child}/status"):
+                if line.startswith("VmHWM:"):
+                    peak += int(line.split()[1]) * 1024
+    return peak
 
 
 def available_memory() -> float:
