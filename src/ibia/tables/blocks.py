@@ -18,7 +18,9 @@ __all__ = ["block_axes", "contract_blocks"]
 Integers = NDArray[np.int64]
 
 # Entries of a block: the buffer and the offsets of a few tables fit the first-level cache.
-BLOCK = 1024
+BLOCK = 2048
+# Shorter ones than this cost more than the second-level cache does: they may become so long.
+_SHORT_BLOCK, _LONGEST_BLOCK = 256, 8192
 # How a table's entries lie along a block: all the same one; one after the other; in runs; anywhere.
 _SCALAR, _CONTIGUOUS, _RUNS, _REPEATS, _ANYWHERE = 0, 1, 2, 3, 4
 _SHORTEST_RUN = 8
@@ -195,9 +197,12 @@ def _add(
 def block_axes(cardinalities: Integers) -> tuple[int, int]:
     """Return the first axis of a block and the block's size."""
     inner, block = cardinalities.size, 1
-    while inner > 0 and (block * cardinalities[inner - 1] <= BLOCK or block == 1):
+    while inner > 0:
+        longer = block * cardinalities[inner - 1]
+        if longer > (BLOCK if block >= _SHORT_BLOCK else _LONGEST_BLOCK) and block > 1:
+            break
         inner -= 1
-        block *= cardinalities[inner]
+        block = longer
     return inner, block
 
 
