@@ -118,7 +118,10 @@ def changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     ("module", "stale"),
     [
         ("ibia.tables.contract", {"ibia.tables.contract", "ibia.forest.propagate"}),
-        ("ibia.sorting", {"ibia.simplify.merge", "ibia.forest.layout", "ibia.forest.triangulate"}),
+        (
+            "ibia.sorting",
+            {"ibia.simplify.merge", "ibia.forest.layout", "ibia.forest.triangulate", "ibia.forest.refine"},
+        ),
         ("ibia.tables.maps", {"ibia.tables.kernels"}),
         ("ibia.forest.calibrate", set()),
         ("ibia.compiling", set(MODULES)),

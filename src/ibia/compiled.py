@@ -39,7 +39,7 @@ GROUPS = (
     ("ibia.tables.contract", "ibia.forest.propagate"),
     ("ibia.tables.blocks",),
     ("ibia.tables.kernels",),
-    ("ibia.forest.elimination", "ibia.forest.front"),
+    ("ibia.forest.elimination", "ibia.forest.front", "ibia.forest.refine"),
     ("ibia.loopy.messages",),
     ("ibia.simplify.structure",),
     ("ibia.simplify.shape",),

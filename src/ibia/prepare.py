@@ -44,7 +44,7 @@ _FAIR_EFFORT = 2.0
 # So many times the same is tried by fronts, with this effort: where a component fits anyway, and where it does not.
 _FRONTS, _FRONT_EFFORT = 40, (0.03, 4.0)
 # The best of both are refined, with this effort; in the first case while entries cost far more than steps.
-_REFINEMENT = (0.3, 2.0)
+_REFINEMENT = (0.1, 2.0)
 # With a time limit of fewer seconds, by so much less.
 _NO_HURRY = 10.0
 # Numbers vanish below e^−708; what a single table of this range prefers by itself may have been next to it.

@@ -14,26 +14,12 @@ from elimination_checks import check_elimination, graph_from, graphs, grid
 from ibia.control import Control, Stopped
 from ibia.forest import search as search_module
 from ibia.forest.elimination import Elimination, eliminate, missing_edges
-from ibia.forest.front import Rest, far_vertex, follow_front, without_cheap
+from ibia.forest.front import by_fronts, far_vertex, follow_front
 from ibia.forest.graph import Graph
 from ibia.forest.search import search, search_fronts
 from ibia.forest.triangulate import clique_tree
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
-
-
-def assert_left(rest: Rest, graph: Graph) -> None:
-    """Check that the rest is what eliminating one vertex after the other leaves, its lists sorted."""
-    lists = np.split(graph.neighbours, graph.starts[1:-1])
-    neighbours = {vertex: set(found.tolist()) for vertex, found in enumerate(lists)}
-    for vertex in rest.before.order.tolist():
-        around = neighbours.pop(vertex)
-        for one in around:
-            neighbours[one] = (neighbours[one] | around) - {one, vertex}
-    assert rest.vertices.tolist() == sorted(neighbours)
-    for place, vertex in enumerate(rest.vertices.tolist()):
-        found = rest.graph.neighbours[rest.graph.starts[place] : rest.graph.starts[place + 1]]
-        assert rest.vertices[found].tolist() == sorted(neighbours[vertex])
 
 
 @REPEATABLE
@@ -56,13 +42,36 @@ def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, 
     weights = np.ones(bits.size if by_fill else 0, np.int64)
     criterion = weights, missing_edges(*graph, weights) if by_fill else weights
     noise = np.arange(bits.size, dtype=float)
-    rest = without_cheap(graph, bits, criterion, noise, most)
-    if rest is None:
-        assert np.isfinite(eliminate(*graph, bits, *criterion, noise, most, True).width)
+    gone = eliminate(*graph, bits, *criterion, noise, most, True)
+    found = by_fronts(*graph, bits, *criterion, noise, most, np.array([0.0, 0.3, 0.9]), math.inf, math.inf)
+    if np.isfinite(gone.width):
+        assert np.isinf(found.width)
         return
-    assert rest.before.width <= most
-    assert_left(rest, graph)
-    check_elimination(rest.joined(follow_front(*rest.graph, bits[rest.vertices], 0, math.inf)), graph, bits)
+    check_elimination(found, graph, bits)
+    steps = gone.order.size
+    assert found.order[:steps].tolist() == gone.order.tolist()
+    assert found.members[: found.starts[steps]].tolist() == gone.members[: gone.starts[steps]].tolist()
+    # The first clique of the rest starts what is too expensive to be taken greedily.
+    assert found.width > most
+
+
+def test_of_several_fronts_the_best_is_kept() -> None:
+    """Within the bound the one with fewest entries, beyond it a narrow one; and none that is too wide."""
+    graph, bits = grid(4, 9), np.ones(36)
+    noise = np.arange(36.0)
+    weights = np.ones(36, np.int64)
+    criterion = weights, missing_edges(*graph, weights)
+    shares = np.array([0.5, 0.1, 0.6, 0.9])
+
+    def found(limit: float, bound: float) -> Elimination:
+        return by_fronts(*graph, bits, *criterion, noise, 0.0, shares, limit, bound)
+
+    assert found(math.inf, 0.0).width == 5.0
+    assert found(math.inf, math.inf).size <= found(math.inf, 0.0).size
+    assert np.isinf(found(4.5, 0.0).width)
+    alone = by_fronts(*graph, bits, *criterion, noise, 0.0, shares[:1], math.inf, math.inf)
+    assert found(math.inf, math.inf).size <= alone.size
+    assert found(math.inf, math.inf).work > alone.work
 
 
 @REPEATABLE

@@ -8,17 +8,13 @@ and where the front starts, decides the width, and is tried out. Knows vertices 
 
 from __future__ import annotations
 
-import math
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry, part
 from ibia.forest.elimination import Elimination, eliminate, extended
-from ibia.forest.graph import Graph
 
-__all__ = ["Rest", "far_vertex", "follow_front", "without_cheap"]
+__all__ = ["by_fronts", "far_vertex", "follow_front"]
 
 _compile = entry()
 _compile_part = part()
@@ -28,73 +24,7 @@ Bits = NDArray[np.float64]
 
 # Sums of bits that differ by less are equal.
 _SAME = 1e-7
-
-
-class Rest:
-    """A graph after what makes small cliques was eliminated.
-
-    Parameters
-    ----------
-    log2
-        Bits of each vertex.
-    gone
-        An elimination that was given up, with what is left (see `eliminate`).
-
-    Attributes
-    ----------
-    work
-        Steps taken so far.
-    vertices
-        Those that are left, sorted.
-    graph
-        Over their positions.
-    """
-
-    def __init__(self, log2: Bits, gone: Elimination) -> None:
-        self._log2 = log2
-        self._gone = gone
-        self.work = gone.work
-        left = np.ones(log2.size, np.bool_)
-        left[gone.order] = False
-        self.vertices = left.nonzero()[0]
-        starts = gone.starts[gone.order.size :]
-        position = left.cumsum() - 1
-        self.graph = Graph(starts - starts[0], position[gone.members[starts[0] : starts[-1]]])
-
-    def places_to_start(self, shares: Bits) -> list[int]:
-        """Return where fronts may start: at two ends, found from the first of some places (shares), and at the rest."""
-        somewhere, *others = (shares * self.vertices.size).astype(np.int64).tolist()
-        one = far_vertex(*self.graph, somewhere)
-        return [one, far_vertex(*self.graph, one), *others]
-
-    @cached_property
-    def before(self) -> Elimination:
-        """The elimination so far: its cliques, and their vertices in the order in which they went."""
-        order = self._gone.order
-        starts = self._gone.starts[: order.size + 1]
-        members = self._gone.members[: starts[-1]]
-        bits = np.bincount(np.arange(order.size).repeat(np.diff(starts)), self._log2[members], order.size)
-        return Elimination(float(bits.max(initial=0.0)), float(np.exp2(bits).sum()), self.work, order, starts, members)
-
-    def joined(self, after: Elimination) -> Elimination:
-        """Return the whole elimination, of one of the rest."""
-        before = self.before
-        return Elimination(
-            max(before.width, after.width),
-            before.size + after.size,
-            before.work + after.work,
-            np.concatenate((before.order, self.vertices[after.order])),
-            np.concatenate((before.starts, before.starts[-1] + after.starts[1:])),
-            np.concatenate((before.members, self.vertices[after.members[: after.starts[-1]]])),
-        )
-
-
-def without_cheap(
-    graph: Graph, log2: Bits, criterion: tuple[Integers, Integers], noise: Bits, most_bits: float
-) -> Rest | None:
-    """Eliminate greedily (see `eliminate`) while the cliques have at most so many bits; return what is left, if any."""
-    found = eliminate(*graph, log2, *criterion, noise, most_bits, True)
-    return None if math.isfinite(found.width) else Rest(log2, found)
+_EPSILON = 1e-9
 
 
 @_compile
@@ -195,3 +125,93 @@ def _reach(
         place -= 1
     front[place] = vertex
     return length + 1
+
+
+@_compile
+def by_fronts(
+    starts: Integers,
+    neighbours: Integers,
+    log2: Bits,
+    weights: Integers,
+    missing: Integers,
+    noise: Bits,
+    most_bits: float,
+    shares: Bits,
+    limit: float,
+    bound: float,
+) -> Elimination:
+    """Eliminate greedily (see `eliminate`) what makes cliques of at most so many bits, and the rest along a front.
+
+    Parameters
+    ----------
+    most_bits
+        Of the cliques that are made greedily.
+    shares
+        Where fronts start: at two ends of the rest, found from the first of these places, and at the other places.
+    limit
+        A front that needs more bits is given up. If all are, or if there is no rest, the width is infinite.
+    bound
+        The width wanted: within it fewest entries are best, beyond it the least sum of width and logarithm of the
+        entries (see `search.rank`).
+    """
+    gone = eliminate(starts, neighbours, log2, weights, missing, noise, most_bits, True)
+    work = gone.work
+    best = Elimination(np.inf, np.inf, work, gone.order, gone.starts, gone.members)
+    if gone.width < np.inf:
+        return best
+    steps, count = gone.order.size, log2.size - gone.order.size
+    vertices, place = np.empty(count, np.int64), np.zeros(log2.size, np.int64)
+    for vertex in gone.order:
+        place[vertex] = -1
+    left = 0
+    for vertex in range(log2.size):
+        if place[vertex] == 0:
+            place[vertex] = left
+            vertices[left] = vertex
+            left += 1
+    own, rest_starts = np.empty(count), np.empty(count + 1, np.int64)
+    for position in range(count):
+        own[position] = log2[vertices[position]]
+    begin = gone.starts[steps]
+    for position in range(count + 1):
+        rest_starts[position] = gone.starts[steps + position] - begin
+    rest = np.empty(rest_starts[count], np.int64)
+    for position in range(rest.size):
+        rest[position] = place[gone.members[begin + position]]
+    width, size = 0.0, 0.0
+    for step in range(steps):
+        bits = 0.0
+        for member in gone.members[gone.starts[step] : gone.starts[step + 1]]:
+            bits += log2[member]
+        width = max(width, bits)
+        size += 2.0**bits
+    best_beyond, best_rank = True, np.inf
+    first = int(shares[0] * count)
+    for number in range(shares.size + 1):
+        first = far_vertex(rest_starts, rest, first) if number < 2 else int(shares[number - 1] * count)
+        found = follow_front(rest_starts, rest, own, first, limit)
+        work += found.work
+        if found.width > limit:
+            continue
+        whole_width, whole_size = max(width, found.width), size + found.size
+        beyond = whole_width > bound + _EPSILON
+        rank = whole_width + np.log2(whole_size) if beyond else whole_size
+        if beyond < best_beyond or (beyond == best_beyond and rank < best_rank):
+            best = Elimination(whole_width, whole_size, work, found.order, found.starts, found.members)
+            best_beyond, best_rank = beyond, rank
+            limit = min(limit, max(whole_width, bound) + _EPSILON)
+    if best.width == np.inf:
+        return Elimination(np.inf, np.inf, work, best.order, best.starts, best.members)
+    order = np.empty(log2.size, np.int64)
+    clique_starts = np.empty(log2.size + 1, np.int64)
+    cliques = np.empty(begin + best.starts[count], np.int64)
+    for step in range(steps):
+        order[step], clique_starts[step] = gone.order[step], gone.starts[step]
+    for position in range(begin):
+        cliques[position] = gone.members[position]
+    for step in range(count):
+        order[steps + step], clique_starts[steps + step] = vertices[best.order[step]], begin + best.starts[step]
+    clique_starts[log2.size] = cliques.size
+    for position in range(best.starts[count]):
+        cliques[begin + position] = vertices[best.members[position]]
+    return Elimination(best.width, best.size, work, order, clique_starts, cliques)

@@ -95,34 +95,34 @@ def _graph(lengths: Integers, members: Integers, variables: Integers) -> tuple[I
 
 @_compile
 def local_graph(
-    starts: Integers, neighbours: Integers, vertices: Integers, lengths: Integers, members: Integers, place: Integers
+    starts: Integers,
+    neighbours: Integers,
+    vertices: Integers,
+    place: Integers,
+    scope_starts: Integers,
+    members: Integers,
 ) -> tuple[Integers, Integers]:
     """Return the part of a graph over some vertices, by their positions, in which further scopes are cliques.
 
     Parameters
     ----------
-    vertices
-        Sorted.
-    lengths, members
-        The scopes, end to end.
     place
-        For use here: −1 for every vertex of the graph, and so it is left.
+        Vertex → its position in `vertices` (−1: it is not there).
+    scope_starts, members
+        The scopes, end to end, by positions.
     """
     count = vertices.size
     joined = np.zeros((count, count), np.bool_)
-    for position in range(count):
-        place[vertices[position]] = position
     for position in range(count):
         vertex = vertices[position]
         for neighbour in neighbours[starts[vertex] : starts[vertex + 1]]:
             if place[neighbour] >= 0:
                 joined[position, place[neighbour]] = True
-    end = 0
-    for length in lengths:
-        begin, end = end, end + length
+    for scope in range(scope_starts.size - 1):
+        begin, end = scope_starts[scope], scope_starts[scope + 1]
         for first in range(begin, end):
             for second in range(begin, end):
-                joined[place[members[first]], place[members[second]]] = True
+                joined[members[first], members[second]] = True
     local_starts = np.zeros(count + 1, np.int64)
     local = np.empty(count * count, np.int64)
     total = 0
@@ -132,5 +132,4 @@ def local_graph(
                 local[total] = other
                 total += 1
         local_starts[position + 1] = total
-        place[vertices[position]] = -1
     return local_starts, local[:total]

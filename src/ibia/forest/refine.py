@@ -1,35 +1,34 @@
 """Refinement of an elimination: regions of its clique tree are eliminated anew, and put back where that spares entries.
 
 Whole eliminations, greedy ones or fronts, are decided by a few early choices, and thousands of them differ little. A
-region of some dozen cliques can be eliminated in a tenth of a millisecond, so that very many are tried; what leads out
+region of some dozen cliques can be eliminated in some fifty microseconds, so that very many are tried; what leads out
 of it, the sepsets on its border, are cliques of its graph, so that the rest of the tree can be hung on again. Nothing
-gets wider by it. Knows vertices from 0 on, nothing of variables.
+gets wider by it. Compiled; knows vertices from 0 on, nothing of variables.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import pairwise
-from random import Random
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.compiled import entry, part
 from ibia.control import Control
-from ibia.forest.elimination import Elimination, eliminate, missing_edges
-from ibia.forest.front import follow_front, without_cheap
+from ibia.forest.elimination import Elimination, eliminate, extended, missing_edges
+from ibia.forest.front import by_fronts
 from ibia.forest.graph import Graph, local_graph
 from ibia.forest.search import WIDEST, rank
 from ibia.forest.triangulate import maximal_cliques
 
 __all__ = ["refine"]
 
+_compile = entry()
+_compile_part = part()
+
 Integers = NDArray[np.int64]
 Bits = NDArray[np.float64]
-Clique = frozenset[int]
 
 # Cliques of a region: at least, and at most.
 _FEWEST, _MOST = 8, 40
@@ -40,154 +39,416 @@ _LARGE_BITS, _LARGE_SHARE = 3.0, 0.7
 _PATIENCE, _PATIENCE_PART, _GAIN = 64, 0.5, 1e-3
 # Fronts through a region besides those from two ends.
 _STARTS = 4
-# What is not compiled takes as long, for each region, as so many steps of elimination.
-_REGION = 10_000
-# ... and for each clique of a tree, at first.
-_CLIQUE = 1000
+# What is not counted takes as long, for each region, as so many steps of elimination, and for each clique of a tree, at
+# first.
+_REGION, _CLIQUE = 1500, 100
+# The clock is looked at after so many steps.
+_PAUSE = 2**21
 # Where there are several eliminations to begin with, this part of the time is left for the best.
 _LAST_SHARE = 0.5
+# Random numbers that a region takes beside one for each vertex.
+_DRAWS = _MOST + _STARTS + 5
 # Entries are spared if it is more than rounding.
 _LESS = 1.0 - 1e-9
 _EPSILON = 1e-9
 
-
-class _Region(NamedTuple):
-    """A part of the tree that hangs together.
-
-    Attributes
-    ----------
-    border
-        Cliques next to it, each with what it shares with the region.
-    entries, width
-        Of its tables: of all together, and the bits of the largest.
-    """
-
-    cliques: set[int]
-    vertices: Integers
-    border: list[tuple[int, Clique]]
-    entries: float
-    width: float
+# What is counted of a tree: entries of the pool that were used; cliques and edges that are free; cliques, and large
+# ones; regions looked at in this run, in all, and by the last gain; changes; random numbers used; steps taken.
+_USED, _FREE_CLIQUES, _FREE_EDGES, _ALL, _LARGE, _LOOKED, _STAMP, _GAINED, _CHANGES, _DRAWN, _WORK = range(11)
+# What is measured: entries of all tables, bits of the largest.
+_ENTRIES, _WIDTH = range(2)
 
 
-class _Tree:
-    """The clique tree of an elimination (a forest, if the graph does not hang together), and what changes it.
+class _Tree(NamedTuple):
+    """The clique tree of an elimination (a forest, if the graph does not hang together), which is changed in place.
 
     Attributes
     ----------
-    entries, width
-        Of all tables, and the bits of the largest.
+    pool
+        The vertices of all cliques, with gaps.
+    begins, lengths
+        Clique → its vertices, in the pool (length −1: there is no clique of that number).
+    bits
+        Clique → its size.
+    edges
+        Clique → one of its edges, as seen from there (−1: none). Seen from the other end it is the number that differs
+        in the last bit.
+    others, following
+        Edge → the clique at the other end, and the next edge of this one.
+    free_cliques, free_edges
+        Numbers that are not in use (of an edge, half of the lesser).
+    all, large
+        The cliques, and those among them that regions are mostly grown from.
+    marks
+        Clique → the last region that it was in.
+    counts, figures
+        See above.
     """
 
-    def __init__(self, log2: Bits, elimination: Elimination) -> None:
-        self._bits: list[float] = log2.tolist()
-        self.cliques: dict[int, Clique] = {}
-        self.neighbours: dict[int, dict[int, Clique]] = {}
-        self.bits: dict[int, float] = {}
-        self._next = 0
-        self._add(elimination, np.arange(log2.size))
-        self._note_sizes()
+    pool: Integers
+    begins: Integers
+    lengths: Integers
+    bits: Bits
+    edges: Integers
+    others: Integers
+    following: Integers
+    free_cliques: Integers
+    free_edges: Integers
+    all: Integers
+    large: Integers
+    marks: Integers
+    counts: Integers
+    figures: Bits
 
-    def _add(self, elimination: Elimination, vertices: Integers) -> list[int]:
-        """Add the cliques of an elimination and the edges between them; return their numbers."""
-        starts, members, firsts, seconds, _ = maximal_cliques(
-            elimination.order, elimination.starts, elimination.members, vertices
+
+@_compile_part
+def _connect(tree: _Tree, first: int, second: int) -> None:
+    """Add an edge."""
+    tree.counts[_FREE_EDGES] -= 1
+    edge = 2 * tree.free_edges[tree.counts[_FREE_EDGES]]
+    tree.others[edge], tree.following[edge], tree.edges[first] = second, tree.edges[first], edge
+    tree.others[edge + 1], tree.following[edge + 1], tree.edges[second] = first, tree.edges[second], edge + 1
+
+
+@_compile_part
+def _add_cliques(
+    tree: _Tree, pool: Integers, log2: Bits, starts: Integers, members: Integers, numbers: Integers
+) -> Integers:
+    """Add cliques, and write which numbers they have; return the pool, or a larger one."""
+    counts = tree.counts
+    pool = extended(pool, counts[_USED], counts[_USED] + members.size)
+    for place in range(starts.size - 1):
+        counts[_FREE_CLIQUES] -= 1
+        clique = tree.free_cliques[counts[_FREE_CLIQUES]]
+        numbers[place] = clique
+        tree.begins[clique], tree.lengths[clique] = counts[_USED], starts[place + 1] - starts[place]
+        tree.edges[clique], tree.bits[clique] = -1, 0.0
+        for member in members[starts[place] : starts[place + 1]]:
+            pool[counts[_USED]] = member
+            counts[_USED] += 1
+            tree.bits[clique] += log2[member]
+    return pool
+
+
+@_compile_part
+def _note_sizes(tree: _Tree, pool: Integers) -> Integers:
+    """Note which cliques there are and how large, after a change; return the pool, or one without gaps."""
+    counts, figures = tree.counts, tree.figures
+    figures[_ENTRIES] = figures[_WIDTH] = 0.0
+    counts[_ALL] = counts[_LARGE] = 0
+    total = 0
+    for clique in range(tree.lengths.size):
+        if tree.lengths[clique] >= 0:
+            tree.all[counts[_ALL]] = clique
+            counts[_ALL] += 1
+            figures[_ENTRIES] += 2.0 ** tree.bits[clique]
+            figures[_WIDTH] = max(figures[_WIDTH], tree.bits[clique])
+            total += tree.lengths[clique]
+    for clique in tree.all[: counts[_ALL]]:
+        if tree.bits[clique] >= figures[_WIDTH] - _LARGE_BITS:
+            tree.large[counts[_LARGE]] = clique
+            counts[_LARGE] += 1
+    if counts[_USED] <= 4 * total:
+        return pool
+    dense = np.empty(2 * total, np.int64)
+    counts[_USED] = 0
+    for clique in tree.all[: counts[_ALL]]:
+        begin, tree.begins[clique] = tree.begins[clique], counts[_USED]
+        for member in pool[begin : begin + tree.lengths[clique]]:
+            dense[counts[_USED]] = member
+            counts[_USED] += 1
+    return dense
+
+
+@_compile
+def tree_of(order: Integers, starts: Integers, members: Integers, log2: Bits) -> _Tree:
+    """Return the tree of an elimination."""
+    count = log2.size
+    clique_starts, cliques, firsts, seconds, _ = maximal_cliques(order, starts, members, np.arange(count))
+    tree = _Tree(
+        np.empty(2 * cliques.size, np.int64),
+        np.zeros(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.zeros(count),
+        np.full(count, -1, np.int64),
+        np.empty(2 * count, np.int64),
+        np.empty(2 * count, np.int64),
+        np.arange(count),
+        np.arange(count),
+        np.empty(count, np.int64),
+        np.empty(count, np.int64),
+        np.full(count, -1, np.int64),
+        np.zeros(_WORK + 1, np.int64),
+        np.zeros(_WIDTH + 1),
+    )
+    tree.counts[_FREE_CLIQUES] = tree.counts[_FREE_EDGES] = count
+    numbers = np.empty(clique_starts.size - 1, np.int64)
+    pool = _add_cliques(tree, tree.pool, log2, clique_starts, cliques, numbers)
+    for edge in range(firsts.size):
+        _connect(tree, numbers[firsts[edge]], numbers[seconds[edge]])
+    _note_sizes(tree, pool)
+    return tree
+
+
+@_compile_part
+def _choose_region(tree: _Tree, draws: Bits, region: Integers, reachable: Integers) -> int:
+    """Write the cliques of a region that grows at random, and return how many there are."""
+    counts = tree.counts
+    counts[_STAMP] += 1
+    drawn = counts[_DRAWN]
+    if draws[drawn] < _LARGE_SHARE:
+        root = tree.large[np.int64(draws[drawn + 1] * counts[_LARGE])]
+    else:
+        root = tree.all[np.int64(draws[drawn + 1] * counts[_ALL])]
+    most = _FEWEST + np.int64(draws[drawn + 2] * (_MOST - _FEWEST + 1))
+    drawn += 3
+    reachable[0] = root
+    size, waiting = 0, 1
+    while waiting and size < most:
+        # The last one takes the place of the one that is taken.
+        place = np.int64(draws[drawn] * waiting)
+        drawn += 1
+        waiting -= 1
+        clique, reachable[place] = reachable[place], reachable[waiting]
+        region[size] = clique
+        size += 1
+        tree.marks[clique] = counts[_STAMP]
+        edge = tree.edges[clique]
+        while edge >= 0:
+            if tree.marks[tree.others[edge]] != counts[_STAMP]:
+                reachable[waiting] = tree.others[edge]
+                waiting += 1
+            edge = tree.following[edge]
+    counts[_DRAWN] = drawn
+    return size
+
+
+@_compile_part
+def _border(
+    tree: _Tree, pool: Integers, place: Integers, region: Integers, edges: Integers
+) -> tuple[Integers, Integers]:
+    """Write the edges that lead out of a region; return where what they share with it begins, and what that is.
+
+    Parameters
+    ----------
+    place
+        Vertex → its position in the region (−1: it is not in it).
+    """
+    starts, members = np.zeros(edges.size + 1, np.int64), np.empty(4 * edges.size, np.int64)
+    number, used = 0, 0
+    for clique in region:
+        edge = tree.edges[clique]
+        while edge >= 0:
+            other = tree.others[edge]
+            if tree.marks[other] != tree.counts[_STAMP]:
+                members = extended(members, used, used + tree.lengths[other])
+                # What a clique outside shares with any of the region it shares with the one next to it.
+                for member in pool[tree.begins[other] : tree.begins[other] + tree.lengths[other]]:
+                    if place[member] >= 0:
+                        members[used] = place[member]
+                        used += 1
+                edges[number] = edge
+                number += 1
+                starts[number] = used
+            edge = tree.following[edge]
+    return starts[: number + 1], members[:used]
+
+
+@_compile_part
+def _eliminate_anew(starts: Integers, neighbours: Integers, log2: Bits, draws: Bits, limit: float) -> Elimination:
+    """Return the better of a greedy elimination of a graph and of fronts through what is left of it."""
+    count = log2.size
+    weights = np.ones(count, np.int64)
+    missing = missing_edges(starts, neighbours, weights)
+    noise, shares = draws[:count], draws[count + 1 : count + 2 + _STARTS]
+    best = eliminate(starts, neighbours, log2, weights, missing, noise, limit, False)
+    front = by_fronts(
+        starts, neighbours, log2, weights, missing, noise, draws[count] * limit, shares, limit, np.inf
+    )
+    work = best.work + front.work
+    if front.size < best.size:
+        return Elimination(front.width, front.size, work, front.order, front.starts, front.members)
+    return Elimination(best.width, best.size, work, best.order, best.starts, best.members)
+
+
+@_compile_part
+def _remove(tree: _Tree, region: Integers) -> None:
+    """Remove the cliques of a region and the edges between them; those that lead out of it are left without an end."""
+    counts = tree.counts
+    for clique in region:
+        edge = tree.edges[clique]
+        while edge >= 0:
+            # Each of them is met from both ends.
+            if edge & 1 == 0 and tree.marks[tree.others[edge]] == counts[_STAMP]:
+                tree.free_edges[counts[_FREE_EDGES]] = edge >> 1
+                counts[_FREE_EDGES] += 1
+            edge = tree.following[edge]
+    for clique in region:
+        tree.lengths[clique] = -1
+        tree.free_cliques[counts[_FREE_CLIQUES]] = clique
+        counts[_FREE_CLIQUES] += 1
+
+
+@_compile
+def look(
+    starts: Integers,
+    neighbours: Integers,
+    log2: Bits,
+    tree: _Tree,
+    draws: Bits,
+    effort: float,
+    most_entries: float,
+    good_enough: float,
+) -> tuple[Integers, bool]:
+    """Look at regions, and change those where that spares entries, for a while.
+
+    Parameters
+    ----------
+    draws
+        Random numbers; when few are left it ends.
+
+    Returns
+    -------
+    The pool of the tree, and whether there is no use in going on.
+    """
+    count = log2.size
+    counts, figures = tree.counts, tree.figures
+    pool = tree.pool
+    place = np.full(count, -1, np.int64)
+    vertices, region, reachable = np.empty(count, np.int64), np.empty(_MOST, np.int64), np.empty(count, np.int64)
+    border_edges = np.empty(count, np.int64)
+    pause = counts[_WORK] + _PAUSE
+    while True:
+        over = (
+            counts[_WORK] > effort * min(figures[_ENTRIES], most_entries)
+            or figures[_WIDTH] <= good_enough + _EPSILON
+            or counts[_LOOKED] - counts[_GAINED] >= _PATIENCE + _PATIENCE_PART * counts[_LOOKED]
         )
-        listed = members.tolist()
-        numbers = []
-        for begin, end in pairwise(starts.tolist()):
-            number, self._next = self._next, self._next + 1
-            self.cliques[number] = clique = frozenset(listed[begin:end])
-            self.neighbours[number] = {}
-            self.bits[number] = math.fsum(map(self._bits.__getitem__, clique))
-            numbers.append(number)
-        for first, second in zip(firsts.tolist(), seconds.tolist(), strict=True):
-            self._connect(numbers[first], numbers[second], self.cliques[numbers[first]] & self.cliques[numbers[second]])
-        return numbers
+        if over or counts[_WORK] > pause or draws.size - counts[_DRAWN] < count + _DRAWS:
+            return pool, over
+        counts[_LOOKED] += 1
+        cliques = region[: _choose_region(tree, draws, region, reachable)]
+        size, width, entries = 0, 0.0, 0.0
+        for clique in cliques:
+            width = max(width, tree.bits[clique])
+            entries += 2.0 ** tree.bits[clique]
+            for vertex in pool[tree.begins[clique] : tree.begins[clique] + tree.lengths[clique]]:
+                if place[vertex] < 0:
+                    place[vertex] = size
+                    vertices[size] = vertex
+                    size += 1
+        inner = vertices[:size]
+        border_starts, border = _border(tree, pool, place, cliques, border_edges)
+        local_starts, local = local_graph(starts, neighbours, inner, place, border_starts, border)
+        for vertex in inner:
+            place[vertex] = -1
+        bits = np.empty(size)
+        for position in range(size):
+            bits[position] = log2[inner[position]]
+        drawn = counts[_DRAWN]
+        counts[_DRAWN] += size + 2 + _STARTS
+        found = _eliminate_anew(local_starts, local, bits, draws[drawn : counts[_DRAWN]], width + _EPSILON)
+        # The graph is made by way of a matrix.
+        counts[_WORK] += found.work + _REGION + ((size * size) >> 4)
+        if found.width == np.inf:
+            continue
+        new_starts, members, firsts, seconds, homes = maximal_cliques(found.order, found.starts, found.members, inner)
+        new_entries = 0.0
+        for clique in range(new_starts.size - 1):
+            clique_bits = 0.0
+            for member in members[new_starts[clique] : new_starts[clique + 1]]:
+                clique_bits += log2[member]
+            new_entries += 2.0**clique_bits
+        if new_entries >= _LESS * entries:
+            continue
+        _remove(tree, cliques)
+        numbers = np.empty(new_starts.size - 1, np.int64)
+        pool = _add_cliques(tree, pool, log2, new_starts, members, numbers)
+        for edge in range(firsts.size):
+            _connect(tree, numbers[firsts[edge]], numbers[seconds[edge]])
+        step_of = np.empty(size, np.int64)
+        for step in range(size):
+            step_of[found.order[step]] = step
+        for number in range(border_starts.size - 1):
+            # What it shares is in the clique of the vertex of it that goes first.
+            step = size
+            for position in border[border_starts[number] : border_starts[number + 1]]:
+                step = min(step, step_of[position])
+            edge, clique = border_edges[number], numbers[homes[step]]
+            tree.others[edge ^ 1] = clique
+            tree.following[edge] = tree.edges[clique]
+            tree.edges[clique] = edge
+        before = figures[_ENTRIES]
+        pool = _note_sizes(tree, pool)
+        counts[_CHANGES] += 1
+        if figures[_ENTRIES] < (1.0 - _GAIN) * before:
+            counts[_GAINED] = counts[_LOOKED]
 
-    def _connect(self, first: int, second: int, sepset: Clique) -> None:
-        self.neighbours[first][second] = self.neighbours[second][first] = sepset
 
-    def region(self, random: Random) -> _Region:
-        """Return a region that has grown at random."""
-        among = self._large if random.random() < _LARGE_SHARE else self._all
-        root = among[int(random.random() * len(among))]
-        most = random.randint(_FEWEST, _MOST)
-        region = {root}
-        reachable = list(self.neighbours[root])
-        while reachable and len(region) < most:
-            # The last one takes the place of the one that is taken.
-            place = int(random.random() * len(reachable))
-            clique, reachable[place] = reachable[place], reachable[-1]
-            reachable.pop()
-            region.add(clique)
-            reachable += [neighbour for neighbour in self.neighbours[clique] if neighbour not in region]
-        border = [
-            (neighbour, sepset)
-            for clique in region
-            for neighbour, sepset in self.neighbours[clique].items()
-            if neighbour not in region
-        ]
-        vertices = np.array(sorted(frozenset().union(*[self.cliques[clique] for clique in region])), np.int64)
-        bits = [self.bits[clique] for clique in region]
-        return _Region(region, vertices, border, sum([2.0**size for size in bits]), max(bits))
-
-    def _note_sizes(self) -> None:
-        """Note how large the cliques are, after a change."""
-        self.entries = sum([2.0**bits for bits in self.bits.values()])
-        self.width = max(self.bits.values())
-        least = self.width - _LARGE_BITS
-        self._large = [clique for clique, bits in self.bits.items() if bits >= least]
-        self._all = list(self.bits)
-
-    def replace(self, region: _Region, elimination: Elimination) -> bool:
-        """Put the tree of an elimination in the place of a region, if that spares entries."""
-        numbers = self._add(elimination, region.vertices)
-        if sum([2.0 ** self.bits[number] for number in numbers]) >= _LESS * region.entries:
-            for number in numbers:
-                del self.cliques[number], self.neighbours[number], self.bits[number]
-            return False
-        for clique in region.cliques:
-            for neighbour in self.neighbours.pop(clique):
-                if neighbour not in region.cliques:
-                    del self.neighbours[neighbour][clique]
-            del self.cliques[clique], self.bits[clique]
-        for neighbour, sepset in region.border:
-            home = next(number for number in numbers if sepset <= self.cliques[number])
-            self._connect(neighbour, home, sepset)
-        self._note_sizes()
-        return True
-
-    def elimination(self, work: int) -> Elimination:
-        """Return an elimination that makes these cliques: from the leaves of each tree to its root."""
-        order: list[int] = []
-        starts, members = [0], []
-        width, size = 0.0, 0.0
-        for clique, parent in self._upwards():
-            left = sorted(self.cliques[clique])
-            kept = self.neighbours[clique][parent] if parent >= 0 else frozenset()
-            for vertex in [vertex for vertex in left if vertex not in kept]:
-                bits = math.fsum(map(self._bits.__getitem__, left))
-                width, size = max(width, bits), size + 2.0**bits
-                order.append(vertex)
-                members += left
-                starts.append(len(members))
-                left.remove(vertex)
-        as_array = partial(np.array, dtype=np.int64)
-        return Elimination(width, size, work, as_array(order), as_array(starts), as_array(members))
-
-    def _upwards(self) -> Iterator[tuple[int, int]]:
-        """Iterate over the cliques, each with its parent (−1: none) and before it."""
-        parents: dict[int, int] = {}
-        for root in self.cliques:
-            if root not in parents:
-                parents[root] = -1
-                waiting = [root]
-                for clique in waiting:
-                    for neighbour in self.neighbours[clique]:
-                        if neighbour not in parents:
-                            parents[neighbour] = clique
-                            waiting.append(neighbour)
-        return reversed(parents.items())
+@_compile
+def elimination_of(tree: _Tree, log2: Bits) -> Elimination:
+    """Return an elimination that makes the cliques of a tree: from its leaves to its root."""
+    count = log2.size
+    parents = np.full(count, -2, np.int64)
+    waiting = np.empty(count, np.int64)
+    last = 0
+    for root in tree.all[: tree.counts[_ALL]]:
+        if parents[root] != -2:
+            continue
+        parents[root] = -1
+        first = last
+        waiting[last] = root
+        last += 1
+        while first < last:
+            clique = waiting[first]
+            first += 1
+            edge = tree.edges[clique]
+            while edge >= 0:
+                other = tree.others[edge]
+                if parents[other] == -2:
+                    parents[other] = clique
+                    waiting[last] = other
+                    last += 1
+                edge = tree.following[edge]
+    order, starts = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
+    members, left = np.empty(2 * tree.counts[_USED], np.int64), np.empty(count, np.int64)
+    kept = np.full(count, -1, np.int64)
+    width, size, step = 0.0, 0.0, 0
+    for number in range(last - 1, -1, -1):
+        clique = waiting[number]
+        parent = parents[clique]
+        if parent >= 0:
+            for vertex in tree.pool[tree.begins[parent] : tree.begins[parent] + tree.lengths[parent]]:
+                kept[vertex] = number
+        length = tree.lengths[clique]
+        for position in range(length):
+            vertex = tree.pool[tree.begins[clique] + position]
+            below = position
+            while below > 0 and left[below - 1] > vertex:
+                left[below] = left[below - 1]
+                below -= 1
+            left[below] = vertex
+        position = 0
+        while position < length:
+            vertex = left[position]
+            if kept[vertex] == number:
+                position += 1
+                continue
+            begin = starts[step]
+            members = extended(members, begin, begin + length)
+            bits = 0.0
+            for place in range(length):
+                members[begin + place] = left[place]
+                bits += log2[left[place]]
+            width = max(width, bits)
+            size += 2.0**bits
+            order[step] = vertex
+            step += 1
+            starts[step] = begin + length
+            length -= 1
+            for place in range(position, length):
+                left[place] = left[place + 1]
+    return Elimination(width, size, tree.counts[_WORK], order, starts, members[: starts[count]])
 
 
 def refine(
@@ -195,7 +456,7 @@ def refine(
     log2: Bits,
     starts: Sequence[Elimination],
     effort: float,
-    most_entries: float = math.inf,
+    most_entries: float = np.inf,
     good_enough: float = 0.0,
     bound: float = 0.0,
     control: Control | None = None,
@@ -227,75 +488,47 @@ class _Refinement:
     ----------
     best
         What it has become so far.
+    looked
+        How many regions were looked at.
     """
 
     def __init__(
         self, graph: Graph, log2: Bits, start: Elimination, good_enough: float, control: Control | None
     ) -> None:
         self.best = start
+        self.looked = 0
         self._graph = graph
         self._log2 = log2
         self._good_enough = good_enough
         self._control = control
-        self._random = Random(0)
-        self._generator = np.random.default_rng(0)
-        self._place = np.full(log2.size, -1, np.int64)
         self._tree: _Tree | None = None
 
     def run(self, effort: float, most_entries: float) -> None:
         """Go on for so long."""
-
-        def steps_allowed(entries: float) -> float:
-            return effort * min(entries, most_entries)
-
+        best, count = self.best, self._log2.size
         # Of few regions nothing is to be expected, and of what is too wide nothing that is of use.
-        work = _CLIQUE * self.best.order.size
-        few = self.best.order.size < _FEWEST or steps_allowed(self.best.size) < work + _PATIENCE * _REGION
-        if few or self.best.width > WIDEST:
+        work = _CLIQUE * count
+        few = count < _FEWEST or effort * min(best.size, most_entries) < work + _PATIENCE * _REGION
+        if few or best.width > WIDEST:
             return
-        tree = self._tree = self._tree or _Tree(self._log2, self.best)
-        looked, gained, changed = 0, 0, False
-        while (
-            work <= steps_allowed(tree.entries)
-            and tree.width > self._good_enough + _EPSILON
-            and looked - gained < _PATIENCE + _PATIENCE_PART * looked
-        ):
+        if self._tree is None:
+            self._tree = tree_of(best.order, best.starts, best.members, self._log2)
+            self._generator = np.random.default_rng(0)
+            self._draws = np.empty(0)
+        tree = self._tree
+        counts = tree.counts
+        counts[_WORK], counts[_LOOKED], counts[_GAINED] = work, 0, 0
+        changes, over = counts[_CHANGES], False
+        while not over:
             if self._control is not None:
                 self._control.check()
-            looked += 1
-            region = tree.region(self._random)
-            found, steps = self._eliminate_anew(region)
-            work += steps + _REGION
-            before = tree.entries
-            if found.width < math.inf and tree.replace(region, found):
-                changed = True
-                if tree.entries < (1.0 - _GAIN) * before:
-                    gained = looked
-        if changed:
-            self.best = tree.elimination(work)
-
-    def _eliminate_anew(self, region: _Region) -> tuple[Elimination, int]:
-        """Return the better of a greedy elimination of a region and of fronts through what is left of it.
-
-        Also the steps they took.
-        """
-        log2, limit = self._log2[region.vertices], region.width + _EPSILON
-        noise, places = self._generator.random(log2.size), self._generator.random(2 + _STARTS)
-        lengths = np.array([len(sepset) for _, sepset in region.border], np.int64)
-        members = np.array([vertex for _, sepset in region.border for vertex in sepset], np.int64)
-        graph = Graph(*local_graph(*self._graph, region.vertices, lengths, members, self._place))
-        weights = np.ones(log2.size, np.int64)
-        criterion = weights, missing_edges(*graph, weights)
-        best = eliminate(*graph, log2, *criterion, noise, limit, False)
-        work = best.work
-        rest = without_cheap(graph, log2, criterion, noise, places[0] * limit)
-        if rest is None:
-            return best, work
-        work += rest.work
-        bits = log2[rest.vertices]
-        for first in rest.places_to_start(places[1:]):
-            found = follow_front(*rest.graph, bits, first, limit)
-            work += found.work
-            if found.width <= limit and rest.before.size + found.size < best.size:
-                best = rest.joined(found)
-        return best, work
+            if self._draws.size - counts[_DRAWN] < count + _DRAWS:
+                self._draws = self._generator.random(8 * (count + _DRAWS))
+                counts[_DRAWN] = 0
+            pool, over = look(
+                *self._graph, self._log2, tree, self._draws, effort, most_entries, self._good_enough
+            )
+            tree = self._tree = tree._replace(pool=pool)
+        self.looked += int(counts[_LOOKED])
+        if counts[_CHANGES] > changes:
+            self.best = elimination_of(tree, self._log2)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ibia.control import Control
 from ibia.forest.elimination import Elimination, eliminate, missing_edges
-from ibia.forest.front import follow_front, without_cheap
+from ibia.forest.front import by_fronts
 from ibia.forest.graph import Graph
 from ibia.threads import run_all
 
@@ -134,26 +134,17 @@ def search_fronts(
         for number in range(attempts):
             # How small is small: shares that are spread evenly, however many there are.
             share = number * _GOLDEN % 1.0
-            yield partial(by_fronts, criteria[number % 2], noise, share, generator.random(1 + _STARTS))
+            yield partial(attempt, criteria[number % 2], noise, share, generator.random(1 + _STARTS))
             noise = generator.random(log2.size)
 
-    def by_fronts(
+    def attempt(
         criterion: Criterion, noise: Bits, share: float, places: Bits, best: Elimination
     ) -> tuple[Elimination, int]:
-        rest = without_cheap(graph, log2, criterion, noise, share * min(best.width, WIDEST))
-        if rest is None:
-            return best, _ATTEMPT
-        work = _ATTEMPT + rest.work
-        bits = log2[rest.vertices]
-        for first in rest.places_to_start(places):
-            limit = min(max(best.width, bound), WIDEST) + _EPSILON
-            found = follow_front(*rest.graph, bits, first, limit)
-            work += found.work
-            if found.width <= limit:
-                whole = rest.joined(found)
-                if rank(whole, bound) < rank(best, bound):
-                    best = whole
-        return best, work
+        cheap = share * min(best.width, WIDEST)
+        limit = min(max(best.width, bound), WIDEST) + _EPSILON
+        found = by_fronts(*graph, log2, *criterion, noise, cheap, places, limit, bound)
+        better = found.width <= limit and rank(found, bound) < rank(best, bound)
+        return (found if better else best), _ATTEMPT + found.work
 
     return _Attempts(best, tries(), good_enough, most_entries, 0, control).best(effort)
 
