@@ -540,8 +540,8 @@ class Search:
 
     def _excess_in_words(self) -> str:
         """Say so where more memory was held than the user allows: a run may always add a little to what is there."""
-        limit, held = self._goal.memory_limit, max(self._control.held, resident_memory())
-        if limit is None or held <= limit:
+        limit = self._goal.memory_limit
+        if limit is None or (held := max(self._control.held, resident_memory())) <= limit:
             return ""
         return f"; {size_in_words(held)} of memory were held, more than the limit, which is too low for this model"
 
