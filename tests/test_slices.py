@@ -184,14 +184,14 @@ def test_the_search_for_slices_ends_where_they_cost_too_much() -> None:
     """Nothing more is held, so that it takes no time, and it goes on from there when more is allowed."""
     slicing = component(examples.grid(12, 12, seed=1)).slicing
     assert slicing.at(6.0, most_entries=1.0) is None
-    assert len(slicing._levels[False]) == 1
+    assert len(slicing._in_passing._levels) == 1
     level = slicing.at(6.0)
     assert level is not None
     assert level.width <= 6.0
     needed = level.count * level.elimination.size
     again = component(examples.grid(12, 12, seed=1)).slicing
     assert again.at(6.0, most_entries=needed / 1e3) is None
-    assert len(again._levels[False]) < len(slicing._levels[False])
+    assert len(again._in_passing._levels) < len(slicing._in_passing._levels)
 
 
 def test_variables_are_held_where_cliques_are_too_large() -> None:
@@ -210,5 +210,25 @@ def test_slices_asked_for_do_not_depend_on_those_found_in_passing() -> None:
     """They are looked for thoroughly at once, and nothing is looked for twice."""
     problem = component(examples.grid(9, 9, seed=1))
     assert Sizes(problem).costs(6.0, slices="always").slices is not None
-    assert problem.slicing._levels[True]
-    assert not problem.slicing._levels[False]
+    assert problem.slicing._thorough
+    assert not problem.slicing._in_passing._levels
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_of_several_ways_the_best_is_taken(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are looked for side by side, and only where slices have many entries; what is found is the same."""
+    (problem,) = prepare_model(examples.grid(12, 12, seed=1), {}, Control(threads=threads)).problems
+    alone = problem.slicing.at(6.0, True)
+    assert alone is not None
+    assert len(problem.slicing._thorough) == 1
+    monkeypatch.setattr("ibia.slicing._AGAIN_FROM", alone.entries / 15.0)
+    best = problem.slicing.at(6.0, True)
+    assert best is not None
+    ways = problem.slicing._thorough
+    assert len(ways) == 4
+    found = [level for way in ways if (level := way.at(6.0, math.inf)) is not None]
+    assert best.entries == min(level.entries for level in found)
+    assert len({level.entries for level in found}) > 1
+    assert best.width <= 6.0
+    # Where the first has far too many entries, others would have too.
+    assert problem.slicing.at(6.0, True, alone.entries / 100.0) is alone

@@ -2,13 +2,15 @@
 
 Where some variables are held fixed, the rest is narrower; what is added up over all their states (``slices.py``) is
 the whole. One variable after the other is held, each time one that makes the rest narrow, while the tables of all
-slices together have few entries. Knows scopes and cardinalities, nothing of tables.
+slices together have few entries. Where that leads is a matter of luck, so it is tried several times where much depends
+on it. Knows scopes and cardinalities, nothing of tables.
 """
 
 from __future__ import annotations
 
 import math
-from functools import cached_property
+from collections.abc import Sequence
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ from ibia.forest.layout import Trees
 from ibia.forest.refine import refine
 from ibia.forest.search import MOST_ENTRIES, search, search_fronts
 from ibia.forest.triangulate import numbered_trees
+from ibia.threads import run_all
 
 __all__ = ["Level", "Slicing"]
 
@@ -33,13 +36,16 @@ _MOST_HELD = 20.0
 # as long as an entry): in passing, and when they are certain to be made.
 _RESTARTS, _EFFORT = (2, 20), (0.001, 0.002)
 _FRONTS, _FRONT_EFFORT = (4, 20), (0.001, 0.02)
-_REFINEMENT, _MOST_STEPS = (0.005, 0.002), (2.0**22, math.inf)
+_REFINEMENT, _MOST_STEPS = (0.005, 0.006), (2.0**22, math.inf)
 # As long as none is held, more: what is better then is better for all.
 _FIRST_REFINEMENT = 0.02
 # Which variables make the rest narrow is told by this power of the sizes of the cliques.
 _WIDTH_POWER = 4.0
 # How fast entries grow can be told when so many bits were spared; they are taken to grow this much more slowly.
 _TELLING, _CERTAIN = 2.0, 0.75
+# Good ways are looked for once, and again for each time that slices of so many entries double, at most so often; not
+# where the first one has so many times more entries than are of use.
+_AGAIN_FROM, _MOST_WAYS, _HOPELESS = 2.0**32, 6, 3.0
 _EPSILON = 1e-9
 
 
@@ -70,6 +76,11 @@ class Level:
         self.count = count
         self.width = elimination.width
 
+    @property
+    def entries(self) -> float:
+        """Table entries of all slices together."""
+        return self.count * self.elimination.size
+
     @cached_property
     def _numbered(self) -> tuple[Integers, Trees, Integers]:
         return numbered_trees(self.elimination)
@@ -91,7 +102,7 @@ class Level:
 
 
 class Slicing:
-    """The ways to hold variables of a component fixed: one after the other, the best first.
+    """The ways to hold variables of a component fixed, and the best of them.
 
     Parameters
     ----------
@@ -116,15 +127,14 @@ class Slicing:
         elimination: Elimination,
         control: Control | None = None,
     ) -> None:
-        self._control = control
-        self._starts, self._scopes = starts, scopes
-        self._cardinalities = cardinalities
-        self._bits = np.log2(cardinalities)
         self.whole = Level((), np.arange(cardinalities.size), elimination, 1.0)
-        self._levels: tuple[list[Level], list[Level]] = ([], [])
+        self._way = partial(_Way, self.whole, starts, scopes, cardinalities, control)
+        self._control = Control() if control is None else control
+        self._in_passing = self._way(thorough=False, seed=0)
+        self._thorough: list[_Way] = []
 
     def at(self, bound: float, thorough: bool = False, most_entries: float = math.inf) -> Level | None:
-        """Return the first way that fits the bound, if there is any.
+        """Return what fits the bound with the first variables of a way, or of the best of several; None: nothing does.
 
         Parameters
         ----------
@@ -134,9 +144,68 @@ class Slicing:
             Give up where all slices together have more, or would have at the pace so far: it gets no less when more
             is held.
         """
-        levels = self._levels[thorough]
+        if not thorough:
+            return self._in_passing.at(bound, most_entries)
+        (first,) = self._ways(1)
+        best = first.at(bound, most_entries)
+        entries = min(first.entries_at(bound), most_entries)
+        if entries < first.entries_at(bound) / _HOPELESS:
+            return best
+        count = max(min(math.ceil(math.log2(entries / _AGAIN_FROM)), _MOST_WAYS), 1)
+        others = self._ways(count)[1:]
+        found = run_all([partial(way.at, bound, entries) for way in others], self._control)
+        return min((level for level in [best, *found] if level is not None), key=_entries, default=None)
+
+    def _ways(self, count: int) -> Sequence[_Way]:
+        """Return so many ways to look for good slices."""
+        while len(self._thorough) < count:
+            self._thorough.append(self._way(thorough=True, seed=len(self._thorough)))
+        return self._thorough[:count]
+
+
+def _entries(level: Level) -> float:
+    return level.entries
+
+
+class _Way:
+    """One way to hold variables fixed, one after the other, the best first.
+
+    Parameters
+    ----------
+    whole
+        The component with none held.
+    starts, scopes
+        Of its tables.
+    thorough
+        Whether to look long for good triangulations of the rest.
+    seed
+        Decides what is found by chance.
+    """
+
+    def __init__(
+        self,
+        whole: Level,
+        starts: Integers,
+        scopes: Integers,
+        cardinalities: Integers,
+        control: Control | None,
+        *,
+        thorough: bool,
+        seed: int,
+    ) -> None:
+        self._starts, self._scopes = starts, scopes
+        self._cardinalities = cardinalities
+        self._bits = np.log2(cardinalities)
+        self._control = control
+        self._thorough, self._seed = thorough, seed
+        self._whole = whole
+        self._levels: list[Level] = []
+
+    def at(self, bound: float, most_entries: float) -> Level | None:
+        """Return the first level that fits the bound, if there is any (see `Slicing.at`)."""
+        levels = self._levels
         if not levels:
-            levels.append(self._improved(self.whole) if thorough else self.whole)
+            levels.append(self._improved(self._whole) if self._thorough else self._whole)
         for level in levels:
             if level.width <= bound + _EPSILON:
                 return level
@@ -144,14 +213,26 @@ class Slicing:
         if self._bits.max() > bound + _EPSILON:
             return None
         while self._bits[list(levels[-1].held)].sum() + levels[-1].width - bound <= _MOST_HELD:
-            if _entries_at(bound, levels) > most_entries:
+            if self.entries_at(bound) > most_entries:
                 break
-            levels.append(self._with_one_more(levels[-1], thorough))
+            levels.append(self._with_one_more(levels[-1]))
             if levels[-1].width <= bound + _EPSILON:
                 return levels[-1]
         return None
 
-    def _with_one_more(self, level: Level, thorough: bool) -> Level:
+    def entries_at(self, bound: float) -> float:
+        """Return how many entries all slices would have at a bound, if they grow as they did with the levels so far."""
+        for level in self._levels:
+            if level.width <= bound + _EPSILON:
+                return level.entries
+        first, last = self._levels[0], self._levels[-1]
+        spared = first.width - last.width
+        if spared < _TELLING:
+            return last.entries
+        pace = math.log2(last.entries / first.entries) / spared
+        return float(last.entries * 2.0 ** (_CERTAIN * pace * max(last.width - bound, 0.0)))
+
+    def _with_one_more(self, level: Level) -> Level:
         """Hold one more variable: one that makes the rest narrow, while all slices together have few entries."""
         variables, trees = level.variables, level.trees
         bits = self._bits[variables]
@@ -173,29 +254,28 @@ class Slicing:
                 level.left[level.left != chosen],
                 self._without(level, chosen),
                 level.count * float(self._cardinalities[chosen]),
-            ),
-            thorough,
+            )
         )
 
-    def _improved(self, level: Level, thorough: bool = True) -> Level:
+    def _improved(self, level: Level) -> Level:
         """Return a level, with another elimination if a better one is found."""
         kept = np.isin(self._scopes, level.left)
         owners = np.arange(self._starts.size - 1).repeat(np.diff(self._starts))
         lengths = np.bincount(owners[kept], minlength=self._starts.size - 1)
         _, graph = graph_of(lengths[lengths > 0], self._scopes[kept])
         bits = self._bits[level.left]
-        best = level.elimination
+        best, thorough, seed = level.elimination, self._thorough, self._seed
         effort = _EFFORT[thorough] * level.count * best.size / min(best.size, MOST_ENTRIES)
-        found = search(graph, bits, math.inf, _RESTARTS[thorough], 0.0, 0, effort, self._control)
+        found = search(graph, bits, math.inf, _RESTARTS[thorough], 0.0, seed, effort, self._control)
         if (found.width, found.size) < (best.width - _EPSILON, best.size):
             best = found
         effort = _FRONT_EFFORT[thorough] * level.count
-        best = search_fronts(graph, bits, best, _FRONTS[thorough], effort=effort, control=self._control)
+        best = search_fronts(graph, bits, best, _FRONTS[thorough], seed=seed, effort=effort, control=self._control)
         starts = [best] if best is level.elimination else [level.elimination, best]
         effort = _FIRST_REFINEMENT
         if level.held:
             effort = min(_REFINEMENT[thorough] * level.count, _MOST_STEPS[thorough] / best.size)
-        best = refine(graph, bits, starts, effort, control=self._control)
+        best = refine(graph, bits, starts, effort, seed=seed, control=self._control)
         return Level(level.held, level.left, best, level.count)
 
     def _without(self, level: Level, variable: int) -> Elimination:
@@ -220,13 +300,3 @@ class Slicing:
             members - (members > gone),
         )
 
-
-def _entries_at(bound: float, levels: list[Level]) -> float:
-    """Return how many entries all slices would have at a bound, if they grow as they did with the levels so far."""
-    first, last = levels[0], levels[-1]
-    spared = first.width - last.width
-    entries = last.count * last.elimination.size
-    if spared < _TELLING:
-        return entries
-    pace = math.log2(entries / first.elimination.size) / spared
-    return float(entries * 2.0 ** (_CERTAIN * pace * max(last.width - bound, 0.0)))

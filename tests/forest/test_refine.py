@@ -109,7 +109,7 @@ def test_it_ends_where_nothing_is_gained() -> None:
     """A cycle has one best tree: after some regions in vain the search is over, however much effort is allowed."""
     count = 40
     graph, bits = graph_from([(vertex, (vertex + 1) % count) for vertex in range(count)], count), np.ones(count)
-    search = _Refinement(graph, bits, as_it_was_eliminated(graph, bits), 0.0, None)
+    search = _Refinement(graph, bits, as_it_was_eliminated(graph, bits), 0.0, None, 0)
     search.run(1e12, math.inf)
     assert search.best.width == 3.0
     assert 64 <= search.looked <= 1000
@@ -120,7 +120,7 @@ def test_the_tree_stays_a_tree(seed: int) -> None:
     """After many changes: edges are seen from both ends, join what they should, and every clique is maximal."""
     graph, _ = random_graph(150, 1.8, seed)
     bits = np.full(150, 0.75)
-    search = _Refinement(graph, bits, as_it_was_eliminated(graph, bits), 0.0, None)
+    search = _Refinement(graph, bits, as_it_was_eliminated(graph, bits), 0.0, None, 0)
     search.run(1e3, math.inf)
     tree = search._tree
     assert tree is not None

@@ -460,6 +460,7 @@ def refine(
     good_enough: float = 0.0,
     bound: float = 0.0,
     control: Control | None = None,
+    seed: int = 0,
 ) -> Elimination:
     """Return the best of what becomes of some eliminations: of each in part of the time, and of the best in the rest.
 
@@ -471,9 +472,11 @@ def refine(
         Stop at this width.
     bound
         The width wanted.
+    seed
+        Decides which regions are looked at.
     """
     share = (1.0 - _LAST_SHARE) / len(starts)
-    searches = [_Refinement(graph, log2, start, good_enough, control) for start in starts]
+    searches = [_Refinement(graph, log2, start, good_enough, control, seed) for start in starts]
     for search in searches:
         search.run(share * effort, most_entries)
     best = min(searches, key=lambda search: rank(search.best, bound))
@@ -493,7 +496,13 @@ class _Refinement:
     """
 
     def __init__(
-        self, graph: Graph, log2: Bits, start: Elimination, good_enough: float, control: Control | None
+        self,
+        graph: Graph,
+        log2: Bits,
+        start: Elimination,
+        good_enough: float,
+        control: Control | None,
+        seed: int,
     ) -> None:
         self.best = start
         self.looked = 0
@@ -501,6 +510,7 @@ class _Refinement:
         self._log2 = log2
         self._good_enough = good_enough
         self._control = control
+        self._seed = seed
         self._tree: _Tree | None = None
 
     def run(self, effort: float, most_entries: float) -> None:
@@ -513,7 +523,7 @@ class _Refinement:
             return
         if self._tree is None:
             self._tree = tree_of(best.order, best.starts, best.members, self._log2)
-            self._generator = np.random.default_rng(0)
+            self._generator = np.random.default_rng(self._seed)
             self._draws = np.empty(0)
         tree = self._tree
         counts = tree.counts

@@ -109,6 +109,7 @@ def search_fronts(
     effort: float = math.inf,
     most_entries: float = math.inf,
     control: Control | None = None,
+    seed: int = 0,
 ) -> Elimination:
     """Return the best of some eliminations by fronts, or `best` if that is better.
 
@@ -125,10 +126,12 @@ def search_fronts(
         more than so many count.
     control
         Its threads make attempts side by side.
+    seed
+        Decides ties, and where fronts start.
     """
 
     def tries() -> Iterator[Attempt]:
-        generator = np.random.default_rng(0)
+        generator = np.random.default_rng(seed)
         criteria = [_criterion(name, graph, log2) for name in (_FILL, _WEIGHTED_FILL)]
         noise = np.arange(log2.size, dtype=float)
         for number in range(attempts):
