@@ -110,11 +110,11 @@ class Choices:
         if not (isinstance(self.threshold, int | float) and self.threshold >= 0):
             raise InputError(f"the threshold is {self.threshold!r}; expected a number of at least 0")
 
-    def settings(self, bound: float) -> Settings:
+    def settings(self, bound: float, hurry: bool) -> Settings:
         """Return the settings of the forward steps at a bound."""
         # A bound that was chosen, not given, may be smaller than what should be freed.
         amount = None if self.reduce == "demand" else min(self.reductions[0], bound)
-        return Settings(bound=float(bound), reduce=amount, loss=self.loss, check=self.check)
+        return Settings(bound=float(bound), reduce=amount, loss=self.loss, hurry=hurry, check=self.check)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,7 @@ class Run:
         self.bound = bound
         self._prepared = prepared
         self._control = prepared.control
-        self._settings = replace(choices.settings(bound), hurry=quick)
+        self._settings = choices.settings(bound, quick)
         self._order, self._sweeps, self._threshold = choices.order, choices.sweeps, choices.threshold
         if quick:
             self._order, self._sweeps = _QUICK_ORDER if choices.order == "auto" else choices.order, 1

@@ -160,7 +160,8 @@ class Search:
                 raise MemoryError
             raise Stopped(self._no_answer())
         reason = self._reason_in_words() + self._excess_in_words()
-        return replace(self._best, attempts=tuple(self._attempts), bound_reason=reason)
+        seconds = time.monotonic() - self._goal.started
+        return replace(self._best, attempts=tuple(self._attempts), bound_reason=reason, seconds=seconds)
 
     def _search(self) -> None:
         goal = self._goal

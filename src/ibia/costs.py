@@ -221,6 +221,8 @@ def _most_held(messages: Array, parents: Integers) -> float:
     from when its parent is done until its clique is; where several threads go down, there is another of those.
     """
     count = messages.size
+    if messages.max(initial=0.0) < LARGE:
+        return 2.0 * float(messages.sum())
     large = np.flatnonzero(messages >= LARGE)
     sizes = messages[large]
     changes = np.zeros(count + 1)

@@ -187,13 +187,12 @@ def infer(
     try:
         with collecting_rarely():
             ladder = Ladder(predictor, bound, choices.reductions)
-            result = Search(
+            return Search(
                 answer, predictor, ladder, goal, control, improved, propagated if by_sweeps else None
             ).run()
     finally:
         workers.leave()
         end_of_run()
-    return replace(result, seconds=time.monotonic() - started)
 
 
 def _unprepared(result: Result, started: float, improved: Callable[[Result], None] | None) -> Result:
