@@ -36,10 +36,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The modules with compiled functions, the longest to compile first; one that calls another's comes after it.
 GROUPS = (
+    ("ibia.forest.elimination", "ibia.forest.front", "ibia.forest.refine"),
     ("ibia.tables.contract", "ibia.forest.propagate"),
     ("ibia.tables.blocks",),
     ("ibia.tables.kernels",),
-    ("ibia.forest.elimination", "ibia.forest.front", "ibia.forest.refine"),
     ("ibia.loopy.messages",),
     ("ibia.simplify.structure",),
     ("ibia.simplify.shape",),

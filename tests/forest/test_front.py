@@ -43,7 +43,7 @@ def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, 
     criterion = weights, missing_edges(*graph, weights) if by_fill else weights
     noise = np.arange(bits.size, dtype=float)
     gone = eliminate(*graph, bits, *criterion, noise, most, True)
-    found = by_fronts(*graph, bits, *criterion, noise, most, np.array([0.0, 0.3, 0.9]), math.inf, math.inf)
+    found = by_fronts(gone, bits, np.array([0.0, 0.3, 0.9]), math.inf, math.inf)
     if np.isfinite(gone.width):
         assert np.isinf(found.width)
         return
@@ -58,18 +58,17 @@ def test_what_is_cheap_goes_first(drawn: tuple[Graph, np.ndarray], most: float, 
 def test_of_several_fronts_the_best_is_kept() -> None:
     """Within the bound the one with fewest entries, beyond it a narrow one; and none that is too wide."""
     graph, bits = grid(4, 9), np.ones(36)
-    noise = np.arange(36.0)
     weights = np.ones(36, np.int64)
-    criterion = weights, missing_edges(*graph, weights)
+    gone = eliminate(*graph, bits, weights, missing_edges(*graph, weights), np.arange(36.0), 0.0, True)
     shares = np.array([0.5, 0.1, 0.6, 0.9])
 
     def found(limit: float, bound: float) -> Elimination:
-        return by_fronts(*graph, bits, *criterion, noise, 0.0, shares, limit, bound)
+        return by_fronts(gone, bits, shares, limit, bound)
 
     assert found(math.inf, 0.0).width == 5.0
     assert found(math.inf, math.inf).size <= found(math.inf, 0.0).size
     assert np.isinf(found(4.5, 0.0).width)
-    alone = by_fronts(*graph, bits, *criterion, noise, 0.0, shares[:1], math.inf, math.inf)
+    alone = by_fronts(gone, bits, shares[:1], math.inf, math.inf)
     assert found(math.inf, math.inf).size <= alone.size
     assert found(math.inf, math.inf).work > alone.work
 

@@ -2,8 +2,8 @@
 
 Greedy elimination takes what is cheapest wherever it is; what is left between the places where it has been gets wide.
 In graphs that are longer than wide, or would be without what is cheap at their edges, a front that moves through them
-stays short. So here what makes small cliques goes first, greedily, and then a front goes through the rest. How small,
-and where the front starts, decides the width, and is tried out. Knows vertices from 0 on, nothing of variables.
+stays short. So what makes small cliques goes first, greedily, and then a front goes through the rest. How small, and
+where the front starts, decides the width, and is tried out. Knows vertices from 0 on, nothing of variables.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.compiled import entry, part
-from ibia.forest.elimination import Elimination, eliminate, extended
+from ibia.forest.elimination import Elimination, extended
 
 __all__ = ["by_fronts", "far_vertex", "follow_front"]
 
@@ -128,24 +128,13 @@ def _reach(
 
 
 @_compile
-def by_fronts(
-    starts: Integers,
-    neighbours: Integers,
-    log2: Bits,
-    weights: Integers,
-    missing: Integers,
-    noise: Bits,
-    most_bits: float,
-    shares: Bits,
-    limit: float,
-    bound: float,
-) -> Elimination:
-    """Eliminate greedily (see `eliminate`) what makes cliques of at most so many bits, and the rest along a front.
+def by_fronts(gone: Elimination, log2: Bits, shares: Bits, limit: float, bound: float) -> Elimination:
+    """Go on with a greedy elimination, where that was given up, along the best of several fronts through the rest.
 
     Parameters
     ----------
-    most_bits
-        Of the cliques that are made greedily.
+    gone
+        What was eliminated, with what is left (see `eliminate`).
     shares
         Where fronts start: at two ends of the rest, found from the first of these places, and at the other places.
     limit
@@ -154,7 +143,6 @@ def by_fronts(
         The width wanted: within it fewest entries are best, beyond it the least sum of width and logarithm of the
         entries (see `search.rank`).
     """
-    gone = eliminate(starts, neighbours, log2, weights, missing, noise, most_bits, True)
     work = gone.work
     best = Elimination(np.inf, np.inf, work, gone.order, gone.starts, gone.members)
     if gone.width < np.inf:

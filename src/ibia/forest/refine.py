@@ -262,9 +262,8 @@ def _eliminate_anew(starts: Integers, neighbours: Integers, log2: Bits, draws: B
     missing = missing_edges(starts, neighbours, weights)
     noise, shares = draws[:count], draws[count + 1 : count + 2 + _STARTS]
     best = eliminate(starts, neighbours, log2, weights, missing, noise, limit, False)
-    front = by_fronts(
-        starts, neighbours, log2, weights, missing, noise, draws[count] * limit, shares, limit, np.inf
-    )
+    gone = eliminate(starts, neighbours, log2, weights, missing, noise, draws[count] * limit, True)
+    front = by_fronts(gone, log2, shares, limit, np.inf)
     work = best.work + front.work
     if front.size < best.size:
         return Elimination(front.width, front.size, work, front.order, front.starts, front.members)

@@ -145,7 +145,8 @@ def search_fronts(
     ) -> tuple[Elimination, int]:
         cheap = share * min(best.width, WIDEST)
         limit = min(max(best.width, bound), WIDEST) + _EPSILON
-        found = by_fronts(*graph, log2, *criterion, noise, cheap, places, limit, bound)
+        gone = eliminate(*graph, log2, *criterion, noise, cheap, True)
+        found = by_fronts(gone, log2, places, limit, bound)
         better = found.width <= limit and rank(found, bound) < rank(best, bound)
         return (found if better else best), _ATTEMPT + found.work
 
