@@ -102,8 +102,8 @@ def test_medians_say_how_many_answers_they_are_over():
     (chart,) = error_against_bound(order_rows(rows)).charts
     first, second = series(chart, "large")[0].points
     assert "median of 2 models, 1 not compared:" in first.words
-    # One without an answer counts.
-    assert "median of 3 models:" in second.words
+    # What was not run has not failed.
+    assert "median of 2 models, 1 not run:" in second.words
 
 
 def test_answers_that_were_not_compared_are_not_said_to_be_bad():
@@ -171,11 +171,29 @@ def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
         row("d1", "loopy", "DBN"),
     ]
     grids, other = error_against_bound(order_rows(rows)).charts
-    assert (grids.title, other.title) == ("Grids", "CSP")
+    assert (grids.title, other.title) == ("Grids: 1 model", "CSP: 2 models; 6 not run")
     (ours,), (paper,) = (series(other, "large", style) for style in (0, 1))
-    # Half of the models were not run with either bound: these count.
-    assert [(point.x, point.y) for point in ours.points] == [(8, None), (12, None)]
+    assert [(point.x, point.y) for point in ours.points] == [(8, 0.01), (12, 0.01)]
+    assert "median of 1 model, 1 not run:" in ours.points[0].words
     assert paper.points == ()
+
+
+def test_models_that_a_bound_was_not_run_on_are_no_models_without_an_answer():
+    rows = [
+        *(row("m1", f"ibia:bound={bound}", hd_max=error) for bound, error in ((5, 0.2), (7, 0.1))),
+        *(row(f"m{number}", "loopy") for number in (1, 2, 3)),
+    ]
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    assert chart.title == "Grids: 3 models; 4 not run"
+    (marks,) = series(chart, "large")
+    assert [(point.x, point.y) for point in marks.points] == [(5, 0.2), (7, 0.1)]
+    assert marks.points[0].words == "ibia:bound=5, median of 1 model, 2 not run: HD_max 0.2000"
+    # What failed counts.
+    rows.append(row("m2", "ibia:bound=5", status="crashed"))
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    cross = series(chart, "large")[0].points[-1]
+    assert (cross.x, cross.y) == (5, None)
+    assert cross.words == "ibia:bound=5: half of the 2 models or more have no answer, 1 not run"
 
 
 def test_families_with_one_bound_have_no_chart_of_error_against_bound():
@@ -190,7 +208,7 @@ def test_families_with_one_bound_have_no_chart_of_error_against_bound():
         row("e1", "paper:bound=8", "Toys", hd_max=None),
     ]
     figure = error_against_bound(order_rows(rows))
-    assert [chart.title for chart in figure.charts] == ["Grids"]
+    assert [chart.title for chart in figure.charts] == ["Grids: 1 model; 2 not run"]
     # What is not drawn does not stretch the axis.
     assert figure.charts[0].y.low == pytest.approx(0.01)
     assert "Left out are families on which no solver ran with several bounds: CSP, BN." in figure.words

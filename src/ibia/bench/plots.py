@@ -15,7 +15,7 @@ from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
-from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, comparable, middle, pareto_front
+from ibia.bench.summary import ROUNDING, Results, Run, comparable, middle, pareto_front
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
@@ -70,13 +70,19 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
     # Below the smallest error shown all are alike.
     front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
     lines = [Series("dashed", None, tuple(_staircase(front, x, y)))] if front else []
-    return Chart(_titled(results, family), x, y, (*dots, *lines, *large))
+    return Chart(_titled(family, results.of(family)), x, y, (*dots, *lines, *large))
 
 
 def _median_of(runs: Sequence[Run]) -> str:
     """Return what a median is over: answers that were not compared have no place in it."""
     judged = counted(sum(1 for run in runs if run.is_judged), "model")
     return ", ".join([f"median of {judged}", *_not_compared(runs)])
+
+
+def _not_run(runs: Iterable[Run]) -> list[str]:
+    """Return words that say how many of some runs there are not; none if there are all."""
+    missing = sum(1 for run in runs if run.row is None)
+    return [f"{missing} not run"] if missing else []
 
 
 def _not_compared(runs: Iterable[Run]) -> list[str]:
@@ -114,10 +120,10 @@ def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterab
     yield Point(x.high, before)
 
 
-def _titled(results: Results, family: str) -> str:
-    models = len(results.of(family)) // len(results.methods)
-    missing = sum(1 for run in results.of(family) if run.status == NOT_RUN)
-    return f"{family}: {counted(models, 'model')}" + (f"; {missing} not run" if missing else "")
+def _titled(family: str, runs: Sequence[Run]) -> str:
+    """Return the title of a chart of some runs: over how many models, and what is missing."""
+    models = len({run.instance for run in runs})
+    return "; ".join([f"{family}: {counted(models, 'model')}", *_not_run(runs)])
 
 
 def models_against_time(results: Results) -> Figure | None:
@@ -193,7 +199,7 @@ def error_against_bound(results: Results) -> Figure | None:
     y = _error_axis(judged)
     words = (
         "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run. "
+        "ones medians over the models that a method was run on, where one without an answer counts as all wrong. "
         f"{_AT_THE_END}"
     )
     single = [family for family, most in tried.items() if most == 1]
@@ -203,7 +209,7 @@ def error_against_bound(results: Results) -> Figure | None:
         "error-against-bound",
         "Error against bound",
         words,
-        tuple(Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in families),
+        tuple(_bound_chart(results, family, list(solvers.values()), x, y) for family in families),
         tuple((name, style) for style, name in enumerate(solvers)),
         (("a model", "thin"), ("median", "line")),
     )
@@ -234,18 +240,21 @@ def _was_tried(runs: Iterable[Run]) -> bool:
     return any(run.row is not None and run.is_judged for run in runs)
 
 
-def _bound_charted(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> tuple[Series, ...]:
+def _bound_chart(results: Results, family: str, solvers: Sequence[dict[float, str]], x: Axis, y: Axis) -> Chart:
+    methods = {method for bounds in solvers for method in bounds.values()}
+    title = _titled(family, [run for run in results.of(family) if run.method in methods])
     drawn = (_bound_series(results, family, bounds, style) for style, bounds in enumerate(solvers))
-    return tuple(series for found in drawn for series in found)
+    return Chart(title, x, y, tuple(series for found in drawn for series in found))
 
 
 def _bound_series(results: Results, family: str, bounds: dict[float, str], style: int) -> list[Series]:
     lines: dict[str, list[Point]] = {}
     medians, without = [], []
     for bound, method in bounds.items():
-        runs = results.of(family, method)
+        every = results.of(family, method)
+        # What was not run has not failed.
+        runs = [run for run in every if run.row is not None]
         if not _was_tried(runs):
-            # Which is not the same as having failed.
             continue
         judged = [run for run in runs if run.is_judged]
         errors = [math.inf if run.error is None else run.error for run in judged]
@@ -254,10 +263,11 @@ def _bound_series(results: Results, family: str, bounds: dict[float, str], style
                 lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
         median = statistics.median(errors)
         if math.isfinite(median):
-            words = f"{method}, {_median_of(runs)}: {_HD_MAX} {short(median)}"
-            medians.append(Point(bound, median, words))
+            over = ", ".join([_median_of(runs), *_not_run(every)])
+            medians.append(Point(bound, median, f"{method}, {over}: {_HD_MAX} {short(median)}"))
         else:
-            without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
+            lacking = f"half of the {len(errors)} models or more have no answer"
+            without.append(Point(bound, None, f"{method}: {', '.join([lacking, *_not_run(every)])}"))
     series = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
     if len(medians) > 1:
         series.append(Series("line", style, tuple(medians)))
