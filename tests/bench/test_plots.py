@@ -157,6 +157,11 @@ def test_bounds_are_compared_within_the_same_limits():
     for style, error in ((0, 0.2), (1, 0.1)):
         (marks,) = series(chart, "large", style)
         assert [(point.x, point.y) for point in marks.points] == [(8, error), (12, error)]
+    # One that ran under other limits, too, is not lost to those that ran under the same.
+    figure = error_against_bound(order_rows(rows[:3]))
+    assert figure.legend == ((short, 0),)
+    (marks,) = series(figure.charts[0], "large")
+    assert [point.x for point in marks.points] == [8, 12]
     # Without other options there is no colon left.
     rows = [row(solver=f"ibia:bound={bound}", limits=limits) for limits in (LIMITS, longer) for bound in (8, 12)]
     assert error_against_bound(order_rows(rows)).legend[0][0] == "ibia (120 s, 8 GB)"

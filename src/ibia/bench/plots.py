@@ -15,7 +15,7 @@ from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
-from ibia.bench.summary import ROUNDING, Results, Run, comparable, middle, pareto_front
+from ibia.bench.summary import ROUNDING, Results, Run, comparable, limits_in_words, middle, pareto_front
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
@@ -182,7 +182,7 @@ def _cactus(
 
 def error_against_bound(results: Results) -> Figure | None:
     """Draw the error against the bound, family by family, of solvers that ran with several bounds."""
-    solvers = {name: bounds for name, bounds in _bounds(results.methods).items() if len(bounds) > 1}
+    solvers = {name: bounds for name, bounds in _bounds(results).items() if len(bounds) > 1}
     tried = {family: _bounds_tried(results, family, solvers.values()) for family in results.families}
     families = [family for family, most in tried.items() if most > 1]
     judged = [
@@ -215,17 +215,24 @@ def error_against_bound(results: Results) -> Figure | None:
     )
 
 
-def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
-    """Return, for each solver with its other options and its limits, the methods by bound."""
-    found: dict[str, dict[float, str]] = {}
-    for method in methods:
-        solver, space, limits = method.partition(" (")
-        match = re.search(r"[:,]bound=([0-9.]+)", solver)
+def _bounds(results: Results) -> dict[str, dict[float, str]]:
+    """Return, for each solver with its other options and its limits, the methods by bound.
+
+    Limits are in a name where the solver has several.
+    """
+    found: dict[str, dict[str, dict[float, str]]] = {}
+    for method in results.methods:
+        row = next(run.row for run in results.of(method=method) if run.row is not None)
+        match = re.search(r"[:,]bound=([0-9.]+)", row["solver"])
         if match is not None:
-            rest = solver[: match.start()] + solver[match.end() :]
+            rest = row["solver"][: match.start()] + row["solver"][match.end() :]
             name = rest if ":" in rest else rest.replace(",", ":", 1)
-            found.setdefault(f"{name}{space}{limits}", {})[float(match[1])] = method
-    return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
+            found.setdefault(name, {}).setdefault(limits_in_words(row), {})[float(match[1])] = method
+    return {
+        name if len(by_limits) == 1 else f"{name} ({limits})": dict(sorted(bounds.items()))
+        for name, by_limits in found.items()
+        for limits, bounds in by_limits.items()
+    }
 
 
 def _bounds_tried(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> int:

@@ -27,6 +27,7 @@ __all__ = [
     "Summary",
     "comparable",
     "known_marginals",
+    "limits_in_words",
     "memory_of",
     "middle",
     "natural_order",
@@ -155,10 +156,10 @@ def order_rows(rows: Iterable[Row]) -> Results:
     rows = list(rows)
     limits: dict[str, set[str]] = {}
     for row in rows:
-        limits.setdefault(row["solver"], set()).add(_limits(row))
+        limits.setdefault(row["solver"], set()).add(limits_in_words(row))
     found: dict[tuple[Instance, str], Row] = {}
     for row in rows:
-        method = row["solver"] if len(limits[row["solver"]]) == 1 else f"{row['solver']} ({_limits(row)})"
+        method = row["solver"] if len(limits[row["solver"]]) == 1 else f"{row['solver']} ({limits_in_words(row)})"
         found[Instance(row["family"], row["name"], row["digest"]), method] = row
     instances = tuple(dict.fromkeys(instance for instance, _ in found))
     # Runs end in any order; the order of names does not depend on that.
@@ -167,7 +168,8 @@ def order_rows(rows: Iterable[Row]) -> Results:
     return Results(methods, instances, runs, len(rows) - len(found))
 
 
-def _limits(row: Row) -> str:
+def limits_in_words(row: Row) -> str:
+    """Return what a run was allowed, in a few words."""
     limits = row["limits"]
     words = []
     if limits.get("seconds") is not None:
