@@ -6,7 +6,6 @@ Makes charts of runs; how they are drawn stands in `charts` and `pictures`.
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,7 +14,16 @@ from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
-from ibia.bench.summary import ROUNDING, Results, Run, comparable, limits_in_words, middle, pareto_front
+from ibia.bench.summary import (
+    ROUNDING,
+    Results,
+    Run,
+    comparable,
+    limits_in_words,
+    middle,
+    pareto_front,
+    split_bound,
+)
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
@@ -41,14 +49,20 @@ def error_against_time(results: Results) -> Figure | None:
     if not judged:
         return None
     x, y = _time_axis(results.runs), _error_axis(run.error for run in judged if run.error is not None)
-    charts = tuple(_error_chart(results, family, x, y) for family in results.families)
+    compared = {run.instance.family for run in judged}
+    families = [family for family in results.families if family in compared]
+    charts = tuple(_error_chart(results, family, x, y) for family in families)
+    notes = [_AT_THE_END, *_pairs_told(run for run in results.runs if run.instance.family in compared)]
+    if len(families) < len(results.families):
+        empty = [family for family in results.families if family not in compared]
+        notes.append(f"Left out are families of which no answer was compared with the truth: {', '.join(empty)}.")
     return Figure(
         "error-against-time",
         "Error against time",
         "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
         "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
         "line runs along the methods that no other beats at both. Crosses on top are runs without an answer; answers "
-        f"that were not compared with the truth have no mark. {_AT_THE_END} Lower left is better.",
+        f"that were not compared with the truth have no mark. Lower left is better. {' '.join(notes)}",
         charts,
         _legend(results),
         (("not beaten by another method", "dashed"),),
@@ -80,9 +94,14 @@ def _median_of(runs: Sequence[Run]) -> str:
 
 
 def _not_run(runs: Iterable[Run]) -> list[str]:
-    """Return words that say how many of some runs there are not; none if there are all."""
-    missing = sum(1 for run in runs if run.row is None)
+    """Return words that say how many models a method was not run on; none if it was on all."""
+    missing = _missing(runs)
     return [f"{missing} not run"] if missing else []
+
+
+def _missing(runs: Iterable[Run]) -> int:
+    """Return how many pairs of a method and a model were not run."""
+    return sum(1 for run in runs if run.row is None)
 
 
 def _not_compared(runs: Iterable[Run]) -> list[str]:
@@ -122,8 +141,13 @@ def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterab
 
 def _titled(family: str, runs: Sequence[Run]) -> str:
     """Return the title of a chart of some runs: over how many models, and what is missing."""
-    models = len({run.instance for run in runs})
-    return "; ".join([f"{family}: {counted(models, 'model')}", *_not_run(runs)])
+    models, missing = counted(len({run.instance for run in runs}), "model"), _missing(runs)
+    return f"{family}: {models}" + (f"; {counted(missing, 'pair')} not run" if missing else "")
+
+
+def _pairs_told(runs: Iterable[Run]) -> list[str]:
+    """Return a sentence about what the titles of charts count as not run; none if there is nothing of that."""
+    return ["Pairs that were not run are of a method and a model."] if _missing(runs) else []
 
 
 def models_against_time(results: Results) -> Figure | None:
@@ -185,13 +209,9 @@ def error_against_bound(results: Results) -> Figure | None:
     solvers = {name: bounds for name, bounds in _bounds(results).items() if len(bounds) > 1}
     tried = {family: _bounds_tried(results, family, solvers.values()) for family in results.families}
     families = [family for family, most in tried.items() if most > 1]
-    judged = [
-        run.error
-        for bounds in solvers.values()
-        for method in bounds.values()
-        for run in results.of(method=method)
-        if run.error is not None and run.instance.family in families
-    ]
+    methods = {method for bounds in solvers.values() for method in bounds.values()}
+    drawn = [run for run in results.runs if run.method in methods and run.instance.family in families]
+    judged = [run.error for run in drawn if run.error is not None]
     if not judged:
         return None
     every = sorted({bound for bounds in solvers.values() for bound in bounds})
@@ -200,7 +220,7 @@ def error_against_bound(results: Results) -> Figure | None:
     words = (
         "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
         "ones medians over the models that a method was run on, where one without an answer counts as all wrong. "
-        f"{_AT_THE_END}"
+        f"{' '.join([_AT_THE_END, *_pairs_told(drawn)])}"
     )
     single = [family for family, most in tried.items() if most == 1]
     if single:
@@ -222,12 +242,10 @@ def _bounds(results: Results) -> dict[str, dict[float, str]]:
     """
     found: dict[str, dict[str, dict[float, str]]] = {}
     for method in results.methods:
-        row = next(run.row for run in results.of(method=method) if run.row is not None)
-        match = re.search(r"[:,]bound=([0-9.]+)", row["solver"])
-        if match is not None:
-            rest = row["solver"][: match.start()] + row["solver"][match.end() :]
-            name = rest if ":" in rest else rest.replace(",", ":", 1)
-            found.setdefault(name, {}).setdefault(limits_in_words(row), {})[float(match[1])] = method
+        row = results.row_of(method)
+        name, bound = split_bound(row["solver"])
+        if bound is not None:
+            found.setdefault(name, {}).setdefault(limits_in_words(row), {})[bound] = method
     return {
         name if len(by_limits) == 1 else f"{name} ({limits})": dict(sorted(bounds.items()))
         for name, by_limits in found.items()

@@ -7,6 +7,7 @@ the rows; nothing of how they were measured or are shown.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,7 @@ __all__ = [
     "pareto_front",
     "program_of",
     "says_nothing",
+    "split_bound",
     "summarise",
     "true_error",
 ]
@@ -131,6 +133,10 @@ class Results:
             if (family is None or run.instance.family == family) and (method is None or run.method == method)
         ]
 
+    def row_of(self, method: str) -> Row:
+        """Return one of the rows of a method: its solver and its limits are those of all."""
+        return next(run.row for run in self.of(method=method) if run.row is not None)
+
     def versions(self, method: str) -> dict[str, int]:
         """Return how many runs of a method each of its versions has."""
         return dict(Counter(str(run.row.get("version")) for run in self.of(method=method) if run.row is not None))
@@ -149,6 +155,15 @@ def program_of(solver: str) -> str:
     """Return a solver without its options, but with the program that is run: two programs are no two versions."""
     name, _, options = solver.partition(":")
     return ":".join([name, *(word for word in options.split(",") if word.startswith("program="))])
+
+
+def split_bound(solver: str) -> tuple[str, float | None]:
+    """Return a solver without its bound, and the bound; None if it has none of its own."""
+    match = re.search(r"[:,]bound=([0-9.]+)", solver)
+    if match is None:
+        return solver, None
+    rest = solver[: match.start()] + solver[match.end() :]
+    return rest if ":" in rest else rest.replace(",", ":", 1), float(match[1])
 
 
 def order_rows(rows: Iterable[Row]) -> Results:
