@@ -262,6 +262,28 @@ def test_a_library_that_finds_no_memory_is_out_of_memory(data, patched, lines):
     assert "bad_alloc" in row["error"]
 
 
+@pytest.mark.parametrize(
+    ("raised", "status", "error"),
+    [
+        ("ibia.InputError('The model\\nis no good.')", "failed", "The model is no good."),
+        # Of others, the name of the class is what there is to know.
+        ("IndexError('too far')", "crashed", "IndexError: too far"),
+        ("MemoryError('Unable to allocate')", "out of memory", "MemoryError: Unable to allocate"),
+        ("MemoryError", "out of memory", "There was not enough memory."),
+    ],
+)
+def test_sentences_for_users_have_no_name_of_a_class_before_them(data, patched, raised, status, error):
+    patched(f"import ibia, ibia.bench.solvers.own as own\ndef fail(*_):\n    raise {raised}\nown._figures = fail\n")
+    row = run_apart(_job(data), Limits(60.0))
+    assert (row["status"], row["error"]) == (status, error)
+
+
+def test_a_program_that_is_called_like_an_error_is_none(data, tmp_path):
+    row = run(right(data), tmp_path, solver=f"uai:{script(tmp_path, 'MemoryError', 'raise SystemExit(1)')}")
+    assert row["status"] == "failed"
+    assert row["error"] == "MemoryError has not written model.uai.MAR and ended with exit status 1."
+
+
 def test_a_program_that_finds_no_memory_is_out_of_memory(data, tmp_path):
     text = "import os, sys\nsys.stderr.write('  what():  std::bad_alloc')\nsys.stderr.flush()\nos.abort()"
     row = rows_of(right(data), f"uai:{script(tmp_path, 'greedy', text)}")[-1]

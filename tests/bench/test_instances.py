@@ -48,6 +48,7 @@ def test_models_of_the_index_that_are_not_there_are_left_out(data):
     sets = find_sets(data)
     assert [item.name for item in sets["all"].items] == ["wrong", "spins"]
     lines = find_remarks(sets, ["all", "Spins"])
+    assert find_remarks(sets, ["data/Spins"]) == lines
     assert lines == [f"{data} lacks 2 models of its index, left out: Toys/right, Toys/open."]
 
 

@@ -29,7 +29,7 @@ def test_a_process_says_why_it_ended():
     label = {"family": "F", "name": "n"}
     row = run_apart(Job("growth.measure_size", {"shape": "tree", "size": 0}, label), Limits())
     assert row["family"] == "F"
-    assert row["error"].startswith("InputError: size is 0")
+    assert row["error"].startswith("size is 0")
     row = run_apart(Job("growth.measure_size", {"shape": "tree", "size": 5}, label), Limits(seconds=0.01))
     assert row["error"] == "stopped after 0.01 s"
     row = run_apart(Job("growth.measure_size", {"shape": "tree", "size": 10**9}, label), Limits(memory=2.0**28))

@@ -246,6 +246,44 @@ def test_tables_of_the_paper_without_a_model_are_named():
     assert f"{absent}Errors by family, Against IJGP-SampleSearch, Topological against another order, Models" in text
 
 
+def test_methods_that_were_hardly_run_take_one_line_beside_the_paper():
+    models = [f"p{number}" for number in range(1, 21)]
+    rows = [row(name, "ibia", "Promedas") for name in models]
+    rows += [row(name, "paper:bound=20", "Promedas") for name in models[:10]]
+    rows += [row("p1", "loopy", "Promedas"), row("p2", "loopy", "Promedas", status="crashed")]
+    # Run for other tables, with a bound that these do not have; and with one that all but all models were run with.
+    rows += [row("p1", "ibia:bound=15", "Promedas"), row("Alchemy_11", "ibia:bound=15", "Alchemy")]
+    rows += [row(name, "ibia:bound=12", "Promedas") for name in models[1:]]
+    rows += [row("elsewhere", "merlin", "grid")]
+    found = page(rows)
+    text = found.texts["paper"]
+    ordered = "Topological against another order"
+    (header,) = [
+        line
+        for line, heading in zip(found.shown, found.headings, strict=True)
+        if heading.startswith(ordered) and line[0] == "family"
+    ]
+    assert [name.strip() for name in header[4:]] == ["ibia", "ibia:bound=12", "loopy", "paper:bound=20"]
+    assert found.line("Promedas", "20 / 64", under=ordered)[4:] == [
+        "0.10 / 0.010",
+        "0.10 / 0.010 (19 of 20)",
+        "0.10 / 0.010 (1 of 20)",
+        "0.10 / 0.010 (10 of 20)",
+    ]
+    part = text[text.index(ordered) :]
+    part = part[: part.index("Models that the paper names")]
+    assert part.count("Missing of") == 3
+    assert "Missing of ibia:bound=12: p1 (not run)." in part
+    named = ", ".join(f"{name} (not run)" for name in models[10:])
+    assert f"Missing of paper:bound=20: {named}." in part
+    # What was run and has no answer is named, whatever was not run.
+    assert "Missing of loopy: p2 (crashed)." in part
+    assert "Not run on most models: loopy (18 of 20), merlin (20 of 20)." in part
+    assert "ibia:bound=15" not in part
+    # In its own table it stands.
+    assert "ibia:bound=15" in text[text.index("Models that the paper names") :]
+
+
 def test_an_answer_without_a_comparison_is_missing_beside_the_paper_and_says_so():
     rows = [row("g1"), row("g2"), row("g1", "loopy"), {**row("g2", "loopy"), "hd_avg": None, "hd_max": None}]
     found = page([{**entry, "observed": 0} for entry in rows])

@@ -32,7 +32,7 @@ def test_error_against_time_has_runs_medians_and_the_front():
     figure = error_against_time(order_rows(rows))
     grids, other = figure.charts
     assert grids.title == "Grids: 2 models"
-    assert other.title == "CSP: 1 model; 2 not run"
+    assert other.title == "CSP: 1 model; 2 pairs not run"
     assert grids.x == other.x
     assert figure.legend == (("fast", 0), ("slow", 1), ("useless", 2))
     slow = series(grids, "dots", 1)[0].points
@@ -46,6 +46,26 @@ def test_error_against_time_has_runs_medians_and_the_front():
     assert corners == [(pytest.approx(0.2), 1.0), (pytest.approx(0.2), 0.4), (grids.x.high, 0.4)]
     assert grids.has_strip
     assert not other.has_strip
+
+
+def test_titles_say_what_they_count_as_not_run():
+    told = "Pairs that were not run are of a method and a model."
+    rows = [row("m1", "ibia:bound=8"), row("m1", "ibia:bound=12"), row("m1", "loopy")]
+    for make in (error_against_time, error_against_bound):
+        assert told not in make(order_rows(rows)).words
+        figure = make(order_rows([*rows, row("m2", "loopy")]))
+        assert figure.charts[0].title == "Grids: 2 models; 2 pairs not run"
+        assert told in figure.words
+    # Of loopy propagation there is nothing in the charts of bounds.
+    assert told not in error_against_bound(order_rows([*rows[:2], row("c1", "loopy", "CSP")])).words
+
+
+def test_families_of_which_nothing_was_compared_have_no_chart_of_error_against_time():
+    rows = [row(), row(family="CSP", **UNKNOWN), row("c2", family="CSP", status="crashed"), row("b", family="BN")]
+    figure = error_against_time(order_rows(rows))
+    assert [chart.title for chart in figure.charts] == ["Grids: 1 model", "BN: 1 model"]
+    assert "Left out are families of which no answer was compared with the truth: CSP." in figure.words
+    assert "Left out" not in error_against_time(order_rows([rows[0]])).words
 
 
 def test_runs_without_an_answer_stand_where_they_ended():
@@ -102,8 +122,8 @@ def test_medians_say_how_many_answers_they_are_over():
     (chart,) = error_against_bound(order_rows(rows)).charts
     first, second = series(chart, "large")[0].points
     assert "median of 2 models, 1 not compared:" in first.words
-    # One without an answer counts.
-    assert "median of 3 models:" in second.words
+    # What was not run has not failed.
+    assert "median of 2 models, 1 not run:" in second.words
 
 
 def test_answers_that_were_not_compared_are_not_said_to_be_bad():
@@ -157,6 +177,11 @@ def test_bounds_are_compared_within_the_same_limits():
     for style, error in ((0, 0.2), (1, 0.1)):
         (marks,) = series(chart, "large", style)
         assert [(point.x, point.y) for point in marks.points] == [(8, error), (12, error)]
+    # One that ran under other limits, too, is not lost to those that ran under the same.
+    figure = error_against_bound(order_rows(rows[:3]))
+    assert figure.legend == ((short, 0),)
+    (marks,) = series(figure.charts[0], "large")
+    assert [point.x for point in marks.points] == [8, 12]
     # Without other options there is no colon left.
     rows = [row(solver=f"ibia:bound={bound}", limits=limits) for limits in (LIMITS, longer) for bound in (8, 12)]
     assert error_against_bound(order_rows(rows)).legend[0][0] == "ibia (120 s, 8 GB)"
@@ -171,11 +196,29 @@ def test_a_method_that_was_not_run_on_a_family_has_not_failed_there():
         row("d1", "loopy", "DBN"),
     ]
     grids, other = error_against_bound(order_rows(rows)).charts
-    assert (grids.title, other.title) == ("Grids", "CSP")
+    assert (grids.title, other.title) == ("Grids: 1 model", "CSP: 2 models; 6 pairs not run")
     (ours,), (paper,) = (series(other, "large", style) for style in (0, 1))
-    # Half of the models were not run with either bound: these count.
-    assert [(point.x, point.y) for point in ours.points] == [(8, None), (12, None)]
+    assert [(point.x, point.y) for point in ours.points] == [(8, 0.01), (12, 0.01)]
+    assert "median of 1 model, 1 not run:" in ours.points[0].words
     assert paper.points == ()
+
+
+def test_models_that_a_bound_was_not_run_on_are_no_models_without_an_answer():
+    rows = [
+        *(row("m1", f"ibia:bound={bound}", hd_max=error) for bound, error in ((5, 0.2), (7, 0.1))),
+        *(row(f"m{number}", "loopy") for number in (1, 2, 3)),
+    ]
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    assert chart.title == "Grids: 3 models; 4 pairs not run"
+    (marks,) = series(chart, "large")
+    assert [(point.x, point.y) for point in marks.points] == [(5, 0.2), (7, 0.1)]
+    assert marks.points[0].words == "ibia:bound=5, median of 1 model, 2 not run: HD_max 0.2000"
+    # What failed counts.
+    rows.append(row("m2", "ibia:bound=5", status="crashed"))
+    (chart,) = error_against_bound(order_rows(rows)).charts
+    cross = series(chart, "large")[0].points[-1]
+    assert (cross.x, cross.y) == (5, None)
+    assert cross.words == "ibia:bound=5: half of the 2 models or more have no answer, 1 not run"
 
 
 def test_families_with_one_bound_have_no_chart_of_error_against_bound():
@@ -190,7 +233,7 @@ def test_families_with_one_bound_have_no_chart_of_error_against_bound():
         row("e1", "paper:bound=8", "Toys", hd_max=None),
     ]
     figure = error_against_bound(order_rows(rows))
-    assert [chart.title for chart in figure.charts] == ["Grids"]
+    assert [chart.title for chart in figure.charts] == ["Grids: 1 model; 2 pairs not run"]
     # What is not drawn does not stretch the axis.
     assert figure.charts[0].y.low == pytest.approx(0.01)
     assert "Left out are families on which no solver ran with several bounds: CSP, BN." in figure.words

@@ -75,6 +75,16 @@ def test_sets_are_joined_and_narrowed_down(data):
         choose(sets, ["Grids"])
 
 
+def test_only_where_no_folder_is_given_an_unknown_set_asks_for_one(data, monkeypatch):
+    with pytest.raises(InputError, match=r"Sets of a folder need --data or IBIA_DATA\.$"):
+        choose(find_sets(), ["data/Spins"])
+    with pytest.raises(InputError, match=r"expected one of .*, Spins\.$"):
+        choose(find_sets(data), ["data/Grids"], data=data)
+    monkeypatch.setenv("IBIA_DATA", str(data))
+    with pytest.raises(InputError, match=r"expected one of .*, Spins\.$"):
+        choose(find_sets(), ["data/Grids"])
+
+
 def test_a_folder_without_an_index_is_searched(tmp_path):
     folder = tmp_path / "mine"
     (folder / "chains").mkdir(parents=True)
@@ -107,7 +117,11 @@ def test_a_family_that_is_called_like_another_set_is_told_from_it(tmp_path):
     for family in families[:-1]:
         assert [item.name for item in choose(sets, [f"data/{family}"])] == [f"{family}_model"]
     assert [item.name for item in choose(sets, ["Mine"])] == ["Mine_model"]
-    assert "data/Mine" not in sets
+    # Whoever writes the long name always gets the family, and nothing else.
+    assert choose(sets, ["data/Mine"]) == choose(sets, ["Mine"]) == choose(sets, ["Mine", "data/Mine"])
+    for name in ("data/small", "data/long", "data/data/grid", "data/"):
+        with pytest.raises(InputError, match=f"no set '{name}'"):
+            choose(sets, [name])
     assert all(item.source == "generated" for item in choose(sets, ["grid"]))
     assert len(choose(sets, ["all"])) == len(families)
     assert find_remarks(sets, ["grid", "Mine", "data/all", "long"]) == [

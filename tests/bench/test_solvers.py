@@ -572,6 +572,29 @@ def test_pyagrum(student):
     check_exact(parse_solver("pyagrum-gibbs").solve(student, {}, Allowance(5.0)), student, {}, accuracy=0.05)
 
 
+def test_a_sampler_with_a_limit_of_time_is_ended_by_that(student, monkeypatch):
+    needs_pyagrum()
+    engines = []
+
+    def ready(peer, evidence, set_up):
+        engine = peer._pyagrum.GibbsSampling(peer._model)
+        set_up(engine)
+        # Whatever it may do, it need not do here.
+        engine.setMaxTime(0.01)
+        engine.makeInference()
+        engines.append(engine)
+        return engine
+
+    monkeypatch.setattr("ibia.bench.solvers.pyagrum.Peer.inference", ready)
+    for text, seconds in (("", 3600.0), ("", None), (":samples=5000", 3600.0), (":samples=5000", None)):
+        parse_solver(f"pyagrum-gibbs{text}").solve(student, {}, Allowance(seconds))
+    limited, unlimited, *asked = (engine.maxIter() for engine in engines)
+    # More than anybody draws in an hour.
+    assert limited > 10**12
+    assert unlimited == 10**7
+    assert asked == [5000, 5000]
+
+
 def test_what_is_no_bayesian_network_is_refused_before_anything_is_built(monkeypatch):
     needs_pyagrum()
     monkeypatch.setattr("ibia.bench.solvers.pyagrum.Peer", None)

@@ -75,8 +75,9 @@ _ENDED_EVERY, _MEMORY_EVERY = 0.02, 0.2
 _NO_MEMORY = re.compile(r"(?<![\w./-])(?:St9|(?:\w+::)*)bad_alloc(?!\.?[\w/-])")
 # How a shell says what became of a command, which it repeats: whatever stands in that, nobody has said it.
 _OF_A_SHELL = re.compile(r": line \d+: |: \d+: .*: not found$")
-# Exit codes of a process that has said in a sentence why there is no answer, and of one that met a defect.
-_SENTENCE, _DEFECT = 1, 70
+# Exit codes of a process that has said in a sentence why there is no answer, of one that had no memory left, and of one
+# that met a defect.
+_SENTENCE, _NO_MEMORY_LEFT, _DEFECT = 1, 3, 70
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def _settle(row: Row, watch: _Watch, code: int, said: list[str]) -> None:
     row["error"] = said[-1] if said else f"ended with exit status {code}"
     row["status"] = FAILED if code == _SENTENCE else CRASHED
     # A sentence is that of an error that is known; anything may stand in it.
-    if row["error"].startswith("MemoryError") or (code != _SENTENCE and any(map(finds_no_memory, said))):
+    if code == _NO_MEMORY_LEFT or (code != _SENTENCE and any(map(finds_no_memory, said))):
         row["status"] = OUT_OF_MEMORY
 
 
@@ -366,9 +367,14 @@ def main(arguments: list[str] | None = None) -> int:
             result: Row | Iterable[Row] = task(**json.loads(options.arguments))
             for row in [result] if isinstance(result, dict) else result:
                 print(json.dumps({**row, "peak_memory_bytes": peak_memory()}), file=stream, flush=True)
-        except (IbiaError, MemoryError) as error:
-            print(" ".join(f"{type(error).__name__}: {error}".split()), file=sys.stderr)
+        except IbiaError as error:
+            # A sentence for users: the name of the class would tell them nothing.
+            print(" ".join(str(error).split()), file=sys.stderr)
             return _SENTENCE
+        except MemoryError as error:
+            said = " ".join(str(error).split())
+            print(f"MemoryError: {said}" if said else "There was not enough memory.", file=sys.stderr)
+            return _NO_MEMORY_LEFT
         except Exception:
             traceback.print_exc()
             return _DEFECT

@@ -6,7 +6,7 @@ Knows the figures that `tables` holds and how they look. What the paper's own li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -14,15 +14,15 @@ from typing import Any
 from ibia.bench.apart import Row
 from ibia.bench.parts import cell, line, named, shown_error, shown_seconds, table
 from ibia.bench.report import mean
-from ibia.bench.summary import Instance, Results, Run, known_marginals
-from ibia.bench.tables import is_in_time, published, quoted
+from ibia.bench.summary import Instance, Results, Run, known_marginals, split_bound
+from ibia.bench.tables import TABLES, is_in_time, published, quoted
 
 __all__ = ["beside_the_paper"]
 
 # The longest limit, in minutes, that the columns of all methods are shown for; after it only the paper's own.
 _SHORT, _OWN = 2, "IBIA"
 _MINUTE = 60.0
-# Of the models that are missing, so many are named for each method.
+# Of the models that are missing of a method that was run on others, so many are named.
 _NAMED = 12
 
 # The tables of errors that look the same.
@@ -120,50 +120,85 @@ def _part(
     results: Results,
     standing: Standing,
     found: Answers,
-    families: Mapping[str, Any],
+    name: str,
     headings: Sequence[str],
-    cells: Callable[[Mapping[str, Any], Answers], Sequence[str]],
+    cells: Callable[[Mapping[str, Any], Answers, Sequence[str]], Sequence[str]],
 ) -> str:
     """Return a table with a line for each family that is here, and what is missing in it; nothing if none is here.
 
     Parameters
     ----------
+    name
+        Of the paper's table.
     cells
-        Makes those of a line, from the published figures of the family and its models.
+        Makes those of a line, from the published figures of the family, its models, and our methods.
     """
-    lines: list[str] = []
-    members: dict[Instance, Mapping[str, Row]] = {}
-    for family, figures in families.items():
-        here = _members(standing, found, family, figures)
-        if here:
-            first = [cell(escape(family), "left"), cell(f"{len(here)} / {figures['instances']}")]
-            lines.append(line([*first, *cells(figures, here)]))
-            members.update(here)
-    if not lines:
+    families = published()["tables"][name]["families"]
+    here = {family: _members(standing, found, family, figures) for family, figures in families.items()}
+    members = {instance: answers for models in here.values() for instance, answers in models.items()}
+    if not members:
         return ""
-    ours = [named(results, method) for method in results.methods]
+    lacking = _lacking(results, members, name)
+    methods = _shown_methods(lacking, members)
+    lines = []
+    for family, figures in families.items():
+        if here[family]:
+            first = [cell(escape(family), "left"), cell(f"{len(here[family])} / {figures['instances']}")]
+            lines.append(line([*first, *cells(figures, here[family], methods)]))
+    ours = [named(results, method) for method in methods]
     shown = table(["family", "here / published", *headings, *ours], lines)
-    absent = ", ".join(_absent(families, (instance.family for instance in members)))
-    return shown + _missing(results, members, f"No model here of {absent}." if absent else "")
+    absent = ", ".join(family for family, models in here.items() if not models)
+    return shown + _missing(results, members, lacking, f"No model here of {absent}." if absent else "")
 
 
-def _absent(names: Iterable[str], present: Iterable[str]) -> list[str]:
-    """Return the names that are not present."""
-    here = {*present}
-    return [name for name in names if name not in here]
+def _lacking(results: Results, members: Answers, name: str) -> dict[str, int]:
+    """Return the methods that have a place in a table of the paper, and how many of its models each was not run on.
 
-
-def _missing(results: Results, members: Answers, absent: str) -> str:
-    """Return what a table lacks: a sentence about the paper's, and for each method models, each with how it ended."""
-    words = [absent] if absent else []
+    One with a bound that the table does not have was run for another table, unless it was run on most of the models.
+    """
+    bounds = {None, *(split_bound(column.solver)[1] for column in TABLES[name].columns)}
+    found = {}
     for method in results.methods:
+        missing = sum(1 for run in results.of(method=method) if run.instance in members and run.row is None)
+        if split_bound(results.row_of(method)["solver"])[1] in bounds or not _is_most(missing, members):
+            found[method] = missing
+    return found
+
+
+def _is_most(missing: int, members: Answers) -> bool:
+    return 2 * missing > len(members)
+
+
+def _shown_methods(lacking: Mapping[str, int], members: Answers) -> list[str]:
+    """Return the methods that have a column in a table: those that were run on any of its models."""
+    return [method for method, missing in lacking.items() if missing < len(members)]
+
+
+def _missing(results: Results, members: Answers, lacking: Mapping[str, int], absent: str) -> str:
+    """Return what a table lacks: a sentence about the paper's, and for each method models, each with how it ended.
+
+    What methods were not run on is counted in one sentence for all that were not run on most models.
+
+    Parameters
+    ----------
+    lacking
+        How many models each method was not run on.
+    """
+    words = [absent] if absent else []
+    hardly = {method for method, missing in lacking.items() if _is_most(missing, members)}
+    for method in lacking:
         missing = [
             f"{run.instance.name} ({_outcome(run)})"
             for run in results.of(method=method)
-            if run.instance in members and method not in members[run.instance]
+            if run.instance in members
+            and method not in members[run.instance]
+            and (run.row is not None or method not in hardly)
         ]
         if missing:
             words.append(f"Missing of {method}: {_listed(missing)}.")
+    if hardly:
+        counts = [f"{method} ({lacking[method]} of {len(members)})" for method in lacking if method in hardly]
+        words.append(f"Not run on most models: {', '.join(counts)}.")
     return "".join(f'<p class="faint">{escape(sentence)}</p>' for sentence in words)
 
 
@@ -204,10 +239,10 @@ def _error_part(results: Results, standing: Standing, name: str, title: str) -> 
         if entry["minutes"] <= _SHORT or entry["method"].startswith(_OWN)
     ]
 
-    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+    def cells(figures: Mapping[str, Any], members: Answers, methods: Sequence[str]) -> list[str]:
         return [
             *(_theirs(figures["hd_avg"][place], figures["hd_max"][place]) for place in places),
-            *_ours(results, members, _mean_errors),
+            *_ours(members, methods, _mean_errors),
         ]
 
     headings = [_titled(theirs["columns"][place]) for place in places]
@@ -215,7 +250,7 @@ def _error_part(results: Results, standing: Standing, name: str, title: str) -> 
         f"<h3>{title}: HD_avg / HD_max</h3><p>Means over the models with known marginals: published ones over all of "
         "the paper's set, ours over those here, whose numbers stand side by side.</p>"
     )
-    found = _part(results, standing, standing.compared, theirs["families"], headings, cells)
+    found = _part(results, standing, standing.compared, name, headings, cells)
     return words + found if found else ""
 
 
@@ -223,10 +258,10 @@ def _titled(column: Mapping[str, Any]) -> str:
     return f"{escape(column['method'])},<br>{column['minutes']} min"
 
 
-def _ours(results: Results, members: Answers, figure: Callable[[Sequence[Row], str], str]) -> list[str]:
+def _ours(members: Answers, methods: Sequence[str], figure: Callable[[Sequence[Row], str], str]) -> list[str]:
     """Return the cells of our methods, each made of its answers and a word if they are not all."""
     cells = []
-    for method in results.methods:
+    for method in methods:
         rows = [answers[method] for answers in members.values() if method in answers]
         count = "" if len(rows) == len(members) else f" ({len(rows)} of {len(members)})"
         cells.append(figure(rows, count) if rows else cell("–", "faint"))
@@ -250,17 +285,16 @@ def _pair(first: float | None, second: float, count: str) -> str:
 def _order_part(results: Results, standing: Standing) -> str:
     orders = {"NTP": "another order", "TP": "topological order"}
 
-    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+    def cells(figures: Mapping[str, Any], members: Answers, methods: Sequence[str]) -> list[str]:
         theirs = [_theirs(figures["delta_log10_z"][order], figures["hd_max"][order]) for order in orders]
-        return [*theirs, *_ours(results, members, _order_errors)]
+        return [*theirs, *_ours(members, methods, _order_errors)]
 
     words = (
         "<h3>Topological against another order: largest error of log<sub>10</sub> Z / HD_max</h3><p>The largest of all "
         "models, and the mean over them.</p>"
     )
     headings = [f"{order},<br>{words}" for order, words in orders.items()]
-    families = published()["tables"]["mnVsBn"]["families"]
-    found = _part(results, standing, standing.compared, families, headings, cells)
+    found = _part(results, standing, standing.compared, "mnVsBn", headings, cells)
     return words + found if found else ""
 
 
@@ -270,19 +304,19 @@ def _order_errors(rows: Sequence[Row], count: str) -> str:
 
 
 def _share_part(results: Results, standing: Standing) -> str:
-    theirs = published()["tables"]["numInst"]["families"]
-    minutes = [int(text) for text in next(iter(theirs.values()))["solved_percent"]]
+    families = published()["tables"]["numInst"]["families"]
+    minutes = [int(text) for text in next(iter(families.values()))["solved_percent"]]
 
-    def cells(figures: Mapping[str, Any], members: Answers) -> list[str]:
+    def cells(figures: Mapping[str, Any], members: Answers, methods: Sequence[str]) -> list[str]:
         known = [cell(str(figures["solved_percent"][str(limit)])) for limit in minutes]
-        return [*known, *(_shares(results, standing, members, method, minutes) for method in results.methods)]
+        return [*known, *(_shares(results, standing, members, method, minutes) for method in methods)]
 
     words = (
         "<h3>Large models: per cent answered</h3><p>Of the models without known marginals; ours within 2, 20 and 60 "
         "minutes as far as the limit of the runs goes, or within that limit where it is shorter.</p>"
     )
     headings = [f"published,<br>{limit} min" for limit in minutes]
-    found = _part(results, standing, standing.others, theirs, headings, cells)
+    found = _part(results, standing, standing.others, "numInst", headings, cells)
     return words + found if found else ""
 
 
@@ -310,23 +344,24 @@ def _shares(results: Results, standing: Standing, members: Answers, method: str,
 def _named_part(results: Results, answered: Answers) -> str:
     theirs = published()["tables"]["arb"]["instances"]
     methods = tuple(next(iter(theirs.values()))["hd_max"])
-    lines: list[str] = []
-    members: dict[Instance, Mapping[str, Row]] = {}
+    members = {instance: answers for instance, answers in answered.items() if instance.name in theirs}
+    if not members:
+        return ""
+    lacking = _lacking(results, members, "arb")
+    ours = _shown_methods(lacking, members)
+    lines = []
     for name, figures in theirs.items():
-        for instance, answers in answered.items():
+        for instance, answers in members.items():
             if instance.name == name:
                 cells = [cell(escape(name), "left")]
                 cells += [_timed(figures["hd_max"][method], figures["seconds"].get(method)) for method in methods]
-                cells += [_own(answers.get(method)) for method in results.methods]
+                cells += [_own(answers.get(method)) for method in ours]
                 lines.append(line(cells))
-                members[instance] = answers
-    if not lines:
-        return ""
-    ours = [named(results, method) for method in results.methods]
     words = "<h3>Models that the paper names: HD_max (seconds)</h3>"
-    shown = table(["model", *map(escape, methods), *ours], lines)
-    absent = ", ".join(_absent(theirs, (instance.name for instance in members)))
-    return words + shown + _missing(results, members, f"No answer here to {absent}." if absent else "")
+    shown = table(["model", *map(escape, methods), *(named(results, method) for method in ours)], lines)
+    here = {instance.name for instance in members}
+    absent = ", ".join(name for name in theirs if name not in here)
+    return words + shown + _missing(results, members, lacking, f"No answer here to {absent}." if absent else "")
 
 
 def _timed(error: str | None, seconds: str | None) -> str:

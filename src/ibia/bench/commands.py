@@ -145,7 +145,7 @@ def _run(
     chosen = list({solver.text: solver for solver in map(parse_solver, solvers or _SOLVERS)}.values())
     sets = find_sets(data)
     _say_remarks(sets, names)
-    items = choose(sets, names, only or [])
+    items = choose(sets, names, only or [], data=data)
     with Store(out) as store:
         plan = plan_runs(items, chosen, limits, store.rows.values(), any_version=any_version, retry=retry)
         carry_out(plan, store, jobs or max(usable_cores() // threads, 1), quiet=quiet)

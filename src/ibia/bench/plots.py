@@ -6,7 +6,6 @@ Makes charts of runs; how they are drawn stands in `charts` and `pictures`.
 from __future__ import annotations
 
 import math
-import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 
@@ -15,7 +14,16 @@ from ibia.bench.calibration import STATED_SHARE, Estimate, estimates_of
 from ibia.bench.charts import Axis, Chart, Figure, Kind, Point, Series, linear_axis, log_axis
 from ibia.bench.claims import is_exact
 from ibia.bench.report import counted, short
-from ibia.bench.summary import NOT_RUN, ROUNDING, Results, Run, comparable, middle, pareto_front
+from ibia.bench.summary import (
+    ROUNDING,
+    Results,
+    Run,
+    comparable,
+    limits_in_words,
+    middle,
+    pareto_front,
+    split_bound,
+)
 
 __all__ = ["all_figures", "error_against_bound", "error_against_time", "gauge_against_truth", "models_against_time"]
 
@@ -41,14 +49,20 @@ def error_against_time(results: Results) -> Figure | None:
     if not judged:
         return None
     x, y = _time_axis(results.runs), _error_axis(run.error for run in judged if run.error is not None)
-    charts = tuple(_error_chart(results, family, x, y) for family in results.families)
+    compared = {run.instance.family for run in judged}
+    families = [family for family in results.families if family in compared]
+    charts = tuple(_error_chart(results, family, x, y) for family in families)
+    notes = [_AT_THE_END, *_pairs_told(run for run in results.runs if run.instance.family in compared)]
+    if len(families) < len(results.families):
+        empty = [family for family in results.families if family not in compared]
+        notes.append(f"Left out are families of which no answer was compared with the truth: {', '.join(empty)}.")
     return Figure(
         "error-against-time",
         "Error against time",
         "Each small mark is a run: the largest error of a marginal (HD_max) against seconds. Large marks are medians "
         "over the models of the family, where a model without an answer counts as one that took forever. The dashed "
         "line runs along the methods that no other beats at both. Crosses on top are runs without an answer; answers "
-        f"that were not compared with the truth have no mark. {_AT_THE_END} Lower left is better.",
+        f"that were not compared with the truth have no mark. Lower left is better. {' '.join(notes)}",
         charts,
         _legend(results),
         (("not beaten by another method", "dashed"),),
@@ -70,13 +84,24 @@ def _error_chart(results: Results, family: str, x: Axis, y: Axis) -> Chart:
     # Below the smallest error shown all are alike.
     front = pareto_front((seconds, max(error, y.low)) for seconds, error in middles)
     lines = [Series("dashed", None, tuple(_staircase(front, x, y)))] if front else []
-    return Chart(_titled(results, family), x, y, (*dots, *lines, *large))
+    return Chart(_titled(family, results.of(family)), x, y, (*dots, *lines, *large))
 
 
 def _median_of(runs: Sequence[Run]) -> str:
     """Return what a median is over: answers that were not compared have no place in it."""
     judged = counted(sum(1 for run in runs if run.is_judged), "model")
     return ", ".join([f"median of {judged}", *_not_compared(runs)])
+
+
+def _not_run(runs: Iterable[Run]) -> list[str]:
+    """Return words that say how many models a method was not run on; none if it was on all."""
+    missing = _missing(runs)
+    return [f"{missing} not run"] if missing else []
+
+
+def _missing(runs: Iterable[Run]) -> int:
+    """Return how many pairs of a method and a model were not run."""
+    return sum(1 for run in runs if run.row is None)
 
 
 def _not_compared(runs: Iterable[Run]) -> list[str]:
@@ -114,10 +139,15 @@ def _staircase(front: Sequence[tuple[float, float]], x: Axis, y: Axis) -> Iterab
     yield Point(x.high, before)
 
 
-def _titled(results: Results, family: str) -> str:
-    models = len(results.of(family)) // len(results.methods)
-    missing = sum(1 for run in results.of(family) if run.status == NOT_RUN)
-    return f"{family}: {counted(models, 'model')}" + (f"; {missing} not run" if missing else "")
+def _titled(family: str, runs: Sequence[Run]) -> str:
+    """Return the title of a chart of some runs: over how many models, and what is missing."""
+    models, missing = counted(len({run.instance for run in runs}), "model"), _missing(runs)
+    return f"{family}: {models}" + (f"; {counted(missing, 'pair')} not run" if missing else "")
+
+
+def _pairs_told(runs: Iterable[Run]) -> list[str]:
+    """Return a sentence about what the titles of charts count as not run; none if there is nothing of that."""
+    return ["Pairs that were not run are of a method and a model."] if _missing(runs) else []
 
 
 def models_against_time(results: Results) -> Figure | None:
@@ -176,16 +206,12 @@ def _cactus(
 
 def error_against_bound(results: Results) -> Figure | None:
     """Draw the error against the bound, family by family, of solvers that ran with several bounds."""
-    solvers = {name: bounds for name, bounds in _bounds(results.methods).items() if len(bounds) > 1}
+    solvers = {name: bounds for name, bounds in _bounds(results).items() if len(bounds) > 1}
     tried = {family: _bounds_tried(results, family, solvers.values()) for family in results.families}
     families = [family for family, most in tried.items() if most > 1]
-    judged = [
-        run.error
-        for bounds in solvers.values()
-        for method in bounds.values()
-        for run in results.of(method=method)
-        if run.error is not None and run.instance.family in families
-    ]
+    methods = {method for bounds in solvers.values() for method in bounds.values()}
+    drawn = [run for run in results.runs if run.method in methods and run.instance.family in families]
+    judged = [run.error for run in drawn if run.error is not None]
     if not judged:
         return None
     every = sorted({bound for bounds in solvers.values() for bound in bounds})
@@ -193,8 +219,8 @@ def error_against_bound(results: Results) -> Figure | None:
     y = _error_axis(judged)
     words = (
         "The largest error of a marginal (HD_max) for tables of at most 2^bound numbers: thin lines are models, thick "
-        "ones medians, where a model without an answer counts as all wrong. A method stands only where it was run. "
-        f"{_AT_THE_END}"
+        "ones medians over the models that a method was run on, where one without an answer counts as all wrong. "
+        f"{' '.join([_AT_THE_END, *_pairs_told(drawn)])}"
     )
     single = [family for family, most in tried.items() if most == 1]
     if single:
@@ -203,23 +229,28 @@ def error_against_bound(results: Results) -> Figure | None:
         "error-against-bound",
         "Error against bound",
         words,
-        tuple(Chart(family, x, y, _bound_charted(results, family, solvers.values())) for family in families),
+        tuple(_bound_chart(results, family, list(solvers.values()), x, y) for family in families),
         tuple((name, style) for style, name in enumerate(solvers)),
         (("a model", "thin"), ("median", "line")),
     )
 
 
-def _bounds(methods: Iterable[str]) -> dict[str, dict[float, str]]:
-    """Return, for each solver with its other options and its limits, the methods by bound."""
-    found: dict[str, dict[float, str]] = {}
-    for method in methods:
-        solver, space, limits = method.partition(" (")
-        match = re.search(r"[:,]bound=([0-9.]+)", solver)
-        if match is not None:
-            rest = solver[: match.start()] + solver[match.end() :]
-            name = rest if ":" in rest else rest.replace(",", ":", 1)
-            found.setdefault(f"{name}{space}{limits}", {})[float(match[1])] = method
-    return {name: dict(sorted(bounds.items())) for name, bounds in found.items()}
+def _bounds(results: Results) -> dict[str, dict[float, str]]:
+    """Return, for each solver with its other options and its limits, the methods by bound.
+
+    Limits are in a name where the solver has several.
+    """
+    found: dict[str, dict[str, dict[float, str]]] = {}
+    for method in results.methods:
+        row = results.row_of(method)
+        name, bound = split_bound(row["solver"])
+        if bound is not None:
+            found.setdefault(name, {}).setdefault(limits_in_words(row), {})[bound] = method
+    return {
+        name if len(by_limits) == 1 else f"{name} ({limits})": dict(sorted(bounds.items()))
+        for name, by_limits in found.items()
+        for limits, bounds in by_limits.items()
+    }
 
 
 def _bounds_tried(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> int:
@@ -234,18 +265,21 @@ def _was_tried(runs: Iterable[Run]) -> bool:
     return any(run.row is not None and run.is_judged for run in runs)
 
 
-def _bound_charted(results: Results, family: str, solvers: Iterable[dict[float, str]]) -> tuple[Series, ...]:
+def _bound_chart(results: Results, family: str, solvers: Sequence[dict[float, str]], x: Axis, y: Axis) -> Chart:
+    methods = {method for bounds in solvers for method in bounds.values()}
+    title = _titled(family, [run for run in results.of(family) if run.method in methods])
     drawn = (_bound_series(results, family, bounds, style) for style, bounds in enumerate(solvers))
-    return tuple(series for found in drawn for series in found)
+    return Chart(title, x, y, tuple(series for found in drawn for series in found))
 
 
 def _bound_series(results: Results, family: str, bounds: dict[float, str], style: int) -> list[Series]:
     lines: dict[str, list[Point]] = {}
     medians, without = [], []
     for bound, method in bounds.items():
-        runs = results.of(family, method)
+        every = results.of(family, method)
+        # What was not run has not failed.
+        runs = [run for run in every if run.row is not None]
         if not _was_tried(runs):
-            # Which is not the same as having failed.
             continue
         judged = [run for run in runs if run.is_judged]
         errors = [math.inf if run.error is None else run.error for run in judged]
@@ -254,10 +288,11 @@ def _bound_series(results: Results, family: str, bounds: dict[float, str], style
                 lines.setdefault(run.instance.name, []).append(Point(bound, run.error))
         median = statistics.median(errors)
         if math.isfinite(median):
-            words = f"{method}, {_median_of(runs)}: {_HD_MAX} {short(median)}"
-            medians.append(Point(bound, median, words))
+            over = ", ".join([_median_of(runs), *_not_run(every)])
+            medians.append(Point(bound, median, f"{method}, {over}: {_HD_MAX} {short(median)}"))
         else:
-            without.append(Point(bound, None, f"{method}: half of the {len(errors)} models or more have no answer"))
+            lacking = f"half of the {len(errors)} models or more have no answer"
+            without.append(Point(bound, None, f"{method}: {', '.join([lacking, *_not_run(every)])}"))
     series = [Series("thin", style, tuple(points), name) for name, points in lines.items() if len(points) > 1]
     if len(medians) > 1:
         series.append(Series("line", style, tuple(medians)))

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 DATA_VARIABLE = "IBIA_DATA"
-# What the names of a folder's families begin with that are called like other sets.
+# What the names of a folder's families may begin with, and those do that are called like other sets.
 _OF_DATA = "data/"
 # So many of the models that are missing are named.
 _NAMED = 5
@@ -212,18 +212,21 @@ class ItemSet:
         What it is, in a line.
     remarks
         What whoever asks for it should know: sentences.
+    family
+        Of the folder, where the set is one; whatever it is called, ``data/FAMILY`` will do for it.
     """
 
     name: str
     about: str
     items: tuple[Item, ...]
     remarks: tuple[str, ...] = ()
+    family: str | None = None
 
 
 def find_sets(data: Path | None = None) -> dict[str, ItemSet]:
     """Return all sets by name.
 
-    A family of the folder that is called like another set has the name ``data/FAMILY``.
+    A family of the folder that is called like another set has the name ``data/FAMILY``; `choose` takes that of any.
 
     Parameters
     ----------
@@ -280,7 +283,8 @@ def _folder_sets(data: Path) -> list[ItemSet]:
     others = {*SETS, *(entry.name for entry in sets)}
     for family in dict.fromkeys(instance.family for instance in instances):
         name = f"{_OF_DATA}{family}" if family in others else family
-        sets.append(taken(name, f"the family {family}", lambda instance, family=family: instance.family == family))  # type: ignore[misc]
+        members = taken(name, f"the family {family}", lambda instance, family=family: instance.family == family)  # type: ignore[misc]
+        sets.append(replace(members, family=family))
     return sets
 
 
@@ -304,10 +308,20 @@ def _as_network(instance: Instance) -> Instance:
 
 def find_remarks(sets: Mapping[str, ItemSet], names: Iterable[str]) -> list[str]:
     """Return what whoever asks for these sets should know, each sentence once."""
-    return list(dict.fromkeys(remark for name in names if name in sets for remark in sets[name].remarks))
+    found = (_find(sets, name) for name in names)
+    return list(dict.fromkeys(remark for entry in found if entry is not None for remark in entry.remarks))
 
 
-def choose(sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str] = ()) -> list[Item]:
+def _find(sets: Mapping[str, ItemSet], name: str) -> ItemSet | None:
+    """Return the set of a name; ``data/FAMILY`` is a family of the folder, whatever else is called like it."""
+    if name.startswith(_OF_DATA):
+        return next((entry for entry in sets.values() if entry.family == name.removeprefix(_OF_DATA)), None)
+    return sets.get(name)
+
+
+def choose(
+    sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str] = (), *, data: Path | None = None
+) -> list[Item]:
     """Return the items of the named sets, each once.
 
     Parameters
@@ -316,10 +330,12 @@ def choose(sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str
         Sets, or single generated models like ``grid:rows=8,columns=8,coupling=1,field=0.3,seed=1``.
     only
         Names of items; all if empty.
+    data
+        The benchmark folder that was asked for, if one was.
     """
     items: dict[tuple[str, str, str], Item] = {}
     for name in names:
-        members: Sequence[Item] = (_single(name),) if ":" in name else _named(sets, name).items
+        members: Sequence[Item] = (_single(name),) if ":" in name else _named(sets, name, data).items
         items.update(((item.source, item.family, item.name), item) for item in members)
     unknown = set(only) - {item.name for item in items.values()}
     if unknown:
@@ -327,13 +343,14 @@ def choose(sets: Mapping[str, ItemSet], names: Sequence[str], only: Sequence[str
     return [item for item in items.values() if not only or item.name in only]
 
 
-def _named(sets: Mapping[str, ItemSet], name: str) -> ItemSet:
-    if name not in sets:
-        raise InputError(
-            f"There is no set {name!r}; expected one of {', '.join(sets)}. Sets of a folder need --data or "
-            f"{DATA_VARIABLE}."
-        )
-    return sets[name]
+def _named(sets: Mapping[str, ItemSet], name: str, data: Path | None) -> ItemSet:
+    found = _find(sets, name)
+    if found is None:
+        needed = f" Sets of a folder need --data or {DATA_VARIABLE}."
+        is_given = data is not None or os.environ.get(DATA_VARIABLE)
+        expected = f"expected one of {', '.join(sets)}."
+        raise InputError(f"There is no set {name!r}; {expected}{'' if is_given else needed}")
+    return found
 
 
 def _single(text: str) -> GeneratedItem:

@@ -7,6 +7,7 @@ the rows; nothing of how they were measured or are shown.
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -27,6 +28,7 @@ __all__ = [
     "Summary",
     "comparable",
     "known_marginals",
+    "limits_in_words",
     "memory_of",
     "middle",
     "natural_order",
@@ -34,6 +36,7 @@ __all__ = [
     "pareto_front",
     "program_of",
     "says_nothing",
+    "split_bound",
     "summarise",
     "true_error",
 ]
@@ -130,6 +133,10 @@ class Results:
             if (family is None or run.instance.family == family) and (method is None or run.method == method)
         ]
 
+    def row_of(self, method: str) -> Row:
+        """Return one of the rows of a method: its solver and its limits are those of all."""
+        return next(run.row for run in self.of(method=method) if run.row is not None)
+
     def versions(self, method: str) -> dict[str, int]:
         """Return how many runs of a method each of its versions has."""
         return dict(Counter(str(run.row.get("version")) for run in self.of(method=method) if run.row is not None))
@@ -150,15 +157,24 @@ def program_of(solver: str) -> str:
     return ":".join([name, *(word for word in options.split(",") if word.startswith("program="))])
 
 
+def split_bound(solver: str) -> tuple[str, float | None]:
+    """Return a solver without its bound, and the bound; None if it has none of its own."""
+    match = re.search(r"[:,]bound=([0-9.]+)", solver)
+    if match is None:
+        return solver, None
+    rest = solver[: match.start()] + solver[match.end() :]
+    return rest if ":" in rest else rest.replace(",", ":", 1), float(match[1])
+
+
 def order_rows(rows: Iterable[Row]) -> Results:
     """Return the runs that rows stand for; of several rows of a method and a model the last counts."""
     rows = list(rows)
     limits: dict[str, set[str]] = {}
     for row in rows:
-        limits.setdefault(row["solver"], set()).add(_limits(row))
+        limits.setdefault(row["solver"], set()).add(limits_in_words(row))
     found: dict[tuple[Instance, str], Row] = {}
     for row in rows:
-        method = row["solver"] if len(limits[row["solver"]]) == 1 else f"{row['solver']} ({_limits(row)})"
+        method = row["solver"] if len(limits[row["solver"]]) == 1 else f"{row['solver']} ({limits_in_words(row)})"
         found[Instance(row["family"], row["name"], row["digest"]), method] = row
     instances = tuple(dict.fromkeys(instance for instance, _ in found))
     # Runs end in any order; the order of names does not depend on that.
@@ -167,7 +183,8 @@ def order_rows(rows: Iterable[Row]) -> Results:
     return Results(methods, instances, runs, len(rows) - len(found))
 
 
-def _limits(row: Row) -> str:
+def limits_in_words(row: Row) -> str:
+    """Return what a run was allowed, in a few words."""
     limits = row["limits"]
     words = []
     if limits.get("seconds") is not None:

@@ -15,6 +15,8 @@ from ibia.model import Model
 __all__ = ["PyagrumExact", "PyagrumGibbs", "PyagrumLoopy"]
 
 _SLOWEST = 1e-12
+# Samples at most, where nobody says how many, without and with a limit of time: with one, only that counts.
+_SAMPLES, _ANY_NUMBER = 10_000_000, 2**62
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class PyagrumGibbs(_Approximate):
     about: ClassVar[str] = "pyAgrum's Gibbs sampling; models that are Bayesian networks"
     engine: ClassVar[str] = "GibbsSampling"
 
-    samples: int = option(10_000_000, at_least(1), "at most so many")
+    samples: int | None = option(None, at_least(1), "at most so many (default: as time allows)")
     tolerance: float = option(1e-6, at_least(0.0), "change that ends it")
     seed: int = option(1, at_least(0), "of the random numbers")
 
@@ -108,4 +110,4 @@ class PyagrumGibbs(_Approximate):
         super()._set_up(allowance, engine)
         import_pyagrum().initRandom(self.seed)
         engine.setEpsilon(self.tolerance)
-        engine.setMaxIter(self.samples)
+        engine.setMaxIter(self.samples or (_SAMPLES if allowance.seconds is None else _ANY_NUMBER))
