@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibia.answer import prepare_model
+from ibia.control import Control, TooSlow
 from ibia.errors import ZeroProbabilityError
+from ibia.exact import solve_exactly
 from ibia.forest import calibrate
 from ibia.model import Model
 from ibia.pipeline import infer
@@ -191,3 +195,43 @@ def test_roots_multiply_to_the_table_and_leave_others_alone() -> None:
         assert table.values.min() > 1e-200
     spreads = sorted(table.max() - table.min() for table in logarithms.values())
     assert spreads[-1] == pytest.approx(900.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_cliques_that_need_logarithms_are_made_in_parts(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clique of 2^17 entries whose product vanishes: the clock is looked at within it, and the answer is right."""
+    count, strength = 17, 150.0
+    generator = np.random.default_rng(1)
+    pairs = list(itertools.combinations(range(count), 2))
+    tables = {pair: -strength * generator.integers(0, 2, (2, 2)) + generator.normal(size=(2, 2)) for pair in pairs}
+    made = []
+    in_parts = calibrate.contract_logarithms_in_parts
+
+    def noting(*arguments: Any) -> tuple[float, float]:
+        made.append(arguments)
+        return in_parts(*arguments)
+
+    monkeypatch.setattr(calibrate, "contract_logarithms_in_parts", noting)
+    model = Model.from_arrays([2] * count, [(pair, np.exp(table)) for pair, table in tables.items()])
+    result = infer(model, bound=20, threads=threads)
+    assert made
+    assert result.exact
+    states = np.array(list(itertools.product((0, 1), repeat=count)))
+    terms = sum(table[states[:, pair[0]], states[:, pair[1]]] for pair, table in tables.items())
+    masses = np.exp(terms - terms.max())
+    assert result.log_z == pytest.approx(terms.max() + math.log(masses.sum()), rel=1e-12)
+    for variable, found in enumerate(result.marginals):
+        np.testing.assert_allclose(found[1], masses[states[:, variable] == 1].sum() / masses.sum(), atol=1e-9)
+
+
+def test_logarithms_are_not_begun_where_the_time_will_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they take is known beforehand: an exact answer is given up for others that there is time for."""
+    factors = [([0, 1], np.exp([[0.0, -500.0], [-500.0, 0.0]])), ([1, 2], np.exp([[0.0, -500.0], [-500.0, 0.0]]))]
+    pull = [([0], np.exp([0.0, -700.0])), ([2], np.exp([-700.0, 0.0]))]
+    (problem,) = prepare_model(Model.from_arrays([2, 2, 2], factors + pull), {}, control := Control()).problems
+    before = solve_exactly(problem)[0].log_z
+    monkeypatch.setattr(calibrate, "_LOGARITHM_SECONDS", 1e3)
+    assert solve_exactly(problem)[0].log_z == before
+    control.deadline = time.monotonic() + 60.0
+    with pytest.raises(TooSlow):
+        solve_exactly(problem)

@@ -7,9 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from ibia.control import Control
+from ibia.control import Control, Stopped
 from ibia.tables import contract as contraction
-from ibia.tables.contract import Rows, block_axes, contract, contract_in_chunks, contract_logarithms, strides_of
+from ibia.tables.contract import (
+    Rows,
+    block_axes,
+    contract,
+    contract_in_chunks,
+    contract_logarithms,
+    contract_logarithms_in_parts,
+    strides_of,
+    sum_logarithms,
+)
 
 NO_AXES = np.empty(0, np.int64)
 
@@ -70,6 +79,32 @@ def test_contraction_with_logarithms(seed: int) -> None:
     _, case = random_case(seed)
     total, log_scale = contract_logarithms(case.rows, case.product.ctypes.data)
     case.check(total, math.exp(log_scale) if total else 1.0)
+
+
+@pytest.mark.parametrize("seed", range(0, 60, 7))
+def test_contraction_with_logarithms_in_parts(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts that end anywhere, and logarithms of tables too: the same as at once."""
+    monkeypatch.setattr(contraction, "_LOGARITHMS", 7)
+    _, case = random_case(seed)
+    total, log_scale = contract_logarithms_in_parts(case.rows, case.product.ctypes.data, Control())
+    case.check(total, math.exp(log_scale) if total else 1.0)
+    _, case = random_case(seed)
+    for table in case.tables[: case.rows.inputs]:
+        with np.errstate(divide="ignore"):
+            np.log(table, out=table)
+    log_total = sum_logarithms(case.rows, case.product.ctypes.data, Control())
+    for table in [*case.tables, case.product]:
+        np.exp(table, out=table)
+    case.check(math.exp(log_total))
+
+
+def test_logarithms_of_large_tables_heed_the_clock() -> None:
+    """A single clique may take minutes with them."""
+    _, case = random_case(0)
+    with pytest.raises(Stopped):
+        contract_logarithms_in_parts(case.rows, 0, Control(deadline=0.0))
+    with pytest.raises(Stopped):
+        sum_logarithms(case.rows, 0, Control(deadline=0.0))
 
 
 def test_logarithms_survive_what_ordinary_numbers_do_not() -> None:

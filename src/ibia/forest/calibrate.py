@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.control import TooSlow
 from ibia.flat import ends, flat
 from ibia.forest.branches import Branches, walk_trees
 from ibia.forest.forest import Edge, Forest, edge
@@ -23,7 +24,7 @@ from ibia.forest.layout import Trees, assign_readings
 from ibia.forest.logarithms import propagate_logarithms
 from ibia.forest.propagate import COLLECT, DISTRIBUTE, Plan, finish, propagate, rows_of, vanished
 from ibia.tables import Space, Table, memory
-from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms
+from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logarithms_in_parts
 from ibia.tables.kernels import address_of
 from ibia.tables.threads import worth_sharing
 
@@ -40,6 +41,9 @@ _LONGEST_RANGE = 600.0
 _FAR_APART = 400.0
 # Of tables that range no further than this, several can be multiplied, and divided by one another.
 _NEAR = 100.0
+# With logarithms every entry of a clique takes this long at least, there and back. Where there is not as much time, it
+# is better spent on something else.
+_LOGARITHM_SECONDS = 1e-7
 
 
 class Inputs(NamedTuple):
@@ -305,7 +309,10 @@ class _Layout:
         """Do the same with logarithms: slowly, but no number vanishes."""
         if not self.count:
             return 0.0
-        log_z = propagate_logarithms(self.plan, self.sizes, self.space.control)
+        control = self.space.control
+        if control.left() < _LOGARITHM_SECONDS * self._clique_sizes.sum():
+            raise TooSlow
+        log_z = propagate_logarithms(self.plan, self.sizes, control)
         if log_z == -math.inf:
             raise ZeroMassError
         return log_z
@@ -376,10 +383,14 @@ class _Layout:
             large = entries >= LARGE
             if large:
                 self._provide(phase, clique)
-            if large and worth_sharing(entries, control):
-                scale, place = self._share(phase, clique), place + 1
+            following, logarithmic = place + 1, bool(self.plan.logarithmic[clique])
+            if large and (worth_sharing(entries, control) or logarithmic):
+                scale = self._one_by_one(phase, clique, logarithmic)
             else:
-                scale, place = propagate(self.plan, phase, cliques, place)
+                scale, following = propagate(self.plan, phase, cliques, place)
+                if following == place:
+                    scale, following = self._one_by_one(phase, clique, True), place + 1
+            place = following
             log_scale += scale
             if large and phase == DISTRIBUTE:
                 self._let_go(clique)
@@ -387,8 +398,8 @@ class _Layout:
                 raise ZeroMassError
         return log_scale
 
-    def _share(self, phase: int, clique: int) -> float:
-        """Do what `propagate` does for one large clique, on several threads."""
+    def _one_by_one(self, phase: int, clique: int, logarithmic: bool) -> float:
+        """Do what `propagate` does for one large clique, on several threads, or with logarithms."""
         plan = self.plan
         has_parent = bool(plan.parents[clique] >= 0)
         if phase == COLLECT and not has_parent:
@@ -397,11 +408,11 @@ class _Layout:
         _clear(rows)
         product = int(plan.beliefs[clique]) if phase == DISTRIBUTE else 0
         total, log_scale = 0.0, 0.0
-        if not plan.logarithmic[clique]:
+        if not logarithmic:
             total = contract_in_chunks(rows, product, not has_parent, self.space.control)
-        if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
+        if logarithmic or vanished(plan, clique, phase, total):
             _clear(rows)
-            total, logarithm = contract_logarithms(rows, product)
+            total, logarithm = contract_logarithms_in_parts(rows, product, self.space.control)
             if phase == COLLECT or not has_parent:
                 log_scale = logarithm
         return log_scale + finish(plan, clique, phase, total, log_scale)

@@ -49,8 +49,7 @@ def propagate_logarithms(plan: Plan, sizes: Integers, control: Control) -> float
     log_z = 0.0
     for clique in range(sizes.size - 1, -1, -1):
         if plan.parents[clique] >= 0:
-            control.check()
-            sum_logarithms(rows_of(plan, clique, COLLECT), 0)
+            sum_logarithms(rows_of(plan, clique, COLLECT), 0, control)
             largest = float(upward[clique].max())
             if largest == -math.inf:
                 return largest
@@ -59,9 +58,8 @@ def propagate_logarithms(plan: Plan, sizes: Integers, control: Control) -> float
             if ratios is not upward:
                 ratios[clique] = _over(upward[clique], _divisor(plan, clique, sizes[clique]))
     for clique in range(sizes.size):
-        control.check()
         belief = int(plan.beliefs[clique])
-        log_total = sum_logarithms(rows_of(plan, clique, DISTRIBUTE), belief)
+        log_total = sum_logarithms(rows_of(plan, clique, DISTRIBUTE), belief, control)
         if log_total == -math.inf:
             return log_total
         if plan.parents[clique] < 0:

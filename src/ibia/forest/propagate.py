@@ -292,7 +292,8 @@ def _read_sepset(plan: Plan, clique: int) -> None:
 def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[float, int]:
     """Work through cliques, from a place in a list on, until a large one comes that is not the first, or for long.
 
-    Returns the logarithm of the scales taken out (not a number: zero mass) and the place that comes next.
+    Returns the logarithm of the scales taken out (not a number: zero mass) and the place that comes next: the same one
+    if a large clique has to be done with logarithms.
     """
     log_scale = 0.0
     work = 0
@@ -324,6 +325,9 @@ def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[fl
             else:
                 total = contract_whole(rows, product, total_wanted)
         if plan.logarithmic[clique] or vanished(plan, clique, phase, total):
+            if size >= LARGE:
+                # Logarithms take so long that the caller makes them, and looks at the clock.
+                break
             _clear(rows)
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or plan.parents[clique] < 0:

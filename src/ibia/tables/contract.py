@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -34,6 +35,7 @@ __all__ = [
     "contract_alone",
     "contract_in_chunks",
     "contract_logarithms",
+    "contract_logarithms_in_parts",
     "merge_inputs",
     "strides_of",
     "sum_logarithms",
@@ -45,6 +47,8 @@ Matrix = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 # Products from this many entries on are made in chunks, which may be done on several cores.
 LARGE = 2**17
 _CHUNKS = 4
+# With logarithms the clock is looked at after so many entries.
+_LOGARITHMS = 2**22
 # From this many entries on, small inputs are merged first, into tables of at most this share of the product.
 MERGING = 2**13
 _MERGED_SHARE = 16
@@ -237,90 +241,144 @@ def _advance(cardinalities: Integers, strides: Matrix, digits: Integers, offsets
         axis -= 1
 
 
+@_inside
+def _entries(cardinalities: Integers) -> int:
+    """Return how many entries a product has."""
+    size = 1
+    for cardinality in cardinalities:
+        size *= cardinality
+    return size
+
+
+@_inside
+def _go_to(cardinalities: Integers, strides: Matrix, position: int, digits: Integers, offsets: Integers) -> None:
+    """Write the states of an entry of a product, and where it is in each table."""
+    for axis in range(digits.size - 1, -1, -1):
+        digits[axis] = position % cardinalities[axis]
+        position //= cardinalities[axis]
+        for t in range(offsets.size):
+            offsets[t] += digits[axis] * strides[t, axis]
+
+
 @_compile
 def contract_logarithms(rows: Rows, product: int) -> tuple[float, float]:
     """Do what `contract` does where products under- or overflow: with logarithms, slowly.
 
     Returns the total and the logarithm of the scale that the product was divided by (its largest entry).
     """
-    cardinalities, strides, addresses, sizes, inputs = rows
-    axes = cardinalities.size
-    tables = addresses.size
-    size = 1
-    for axis in range(axes):
-        size *= cardinalities[axis]
-    largest = -np.inf
-    total = 0.0
-    digits = np.zeros(axes, np.int64)
-    offsets = np.zeros(tables, np.int64)
-    for measuring in range(2):
-        for position in range(size):
-            logarithm = 0.0
-            for t in range(inputs):
-                value = array_at(addresses[t], sizes[t])[offsets[t]]
-                logarithm += math.log(value) if value > 0.0 else -np.inf
-            if measuring == 0:
-                largest = max(largest, logarithm)
-            else:
-                value = math.exp(logarithm - largest) if largest > -np.inf else 0.0
-                total += value
-                for t in range(inputs, tables):
-                    array_at(addresses[t], sizes[t])[offsets[t]] += value
-                if product:
-                    array_at(product, size)[position] = value
-            _advance(cardinalities, strides, digits, offsets)
+    size = _entries(rows.cardinalities)
+    largest = _contract_logarithms(rows, product, False, 0.0, 0, size)
+    return _contract_logarithms(rows, product, True, largest, 0, size), largest
+
+
+def contract_logarithms_in_parts(rows: Rows, product: int, control: Control) -> tuple[float, float]:
+    """Do the same for a large product, and look at the clock now and then."""
+    parts = list(_parts(rows))
+    largest = max(_contract_logarithms(rows, product, False, 0.0, *part) for part in _checked(parts, control))
+    total = math.fsum(_contract_logarithms(rows, product, True, largest, *part) for part in _checked(parts, control))
     return total, largest
 
 
 @_compile
-def sum_logarithms(rows: Rows, product: int) -> float:
+def _contract_logarithms(rows: Rows, product: int, summing: bool, largest: float, start: int, stop: int) -> float:
+    """Return the largest logarithm of some entries of a product, or add them to the outputs and return their sum."""
+    cardinalities, strides, addresses, sizes, inputs = rows
+    size = _entries(cardinalities)
+    digits, offsets = np.zeros(cardinalities.size, np.int64), np.zeros(addresses.size, np.int64)
+    _go_to(cardinalities, strides, start, digits, offsets)
+    result = 0.0 if summing else -np.inf
+    for position in range(start, stop):
+        logarithm = 0.0
+        for t in range(inputs):
+            value = array_at(addresses[t], sizes[t])[offsets[t]]
+            logarithm += math.log(value) if value > 0.0 else -np.inf
+        if not summing:
+            result = max(result, logarithm)
+        else:
+            value = math.exp(logarithm - largest) if largest > -np.inf else 0.0
+            result += value
+            for t in range(inputs, addresses.size):
+                array_at(addresses[t], sizes[t])[offsets[t]] += value
+            if product:
+                array_at(product, size)[position] = value
+        _advance(cardinalities, strides, digits, offsets)
+    return result
+
+
+def sum_logarithms(rows: Rows, product: int, control: Control) -> float:
     """Do what `contract` does with logarithms of tables: no number vanishes, however far apart they are. Slow.
 
     Inputs and outputs are logarithms, and so is the product if it is wanted; the outputs need not be set before.
-    Returns the logarithm of the total.
+    Returns the logarithm of the total. Looks at the clock now and then.
     """
-    cardinalities, strides, addresses, sizes, inputs = rows
-    axes = cardinalities.size
-    tables = addresses.size
-    size = 1
-    for axis in range(axes):
-        size *= cardinalities[axis]
+    parts = list(_parts(rows))
     # Outputs hold their largest terms first; beside them, end to end, are the sums over those.
+    sums = np.zeros(int(rows.sizes[rows.inputs :].sum()))
+    largest = max(
+        _sum_logarithms(rows, product, sums, False, 0.0, *part) for part in _checked(parts, control)
+    )
+    total = math.fsum(
+        _sum_logarithms(rows, product, sums, True, largest, *part) for part in _checked(parts, control)
+    )
+    return largest + math.log(total) if total > 0.0 else -math.inf
+
+
+@_compile
+def _sum_logarithms(
+    rows: Rows, product: int, sums: NDArray[np.float64], summing: bool, largest: float, start: int, stop: int
+) -> float:
+    """Do one of both passes over some entries of a product; return their largest logarithm, or their sum over it."""
+    cardinalities, strides, addresses, sizes, inputs = rows
+    size, tables = _entries(cardinalities), addresses.size
     starts = np.zeros(tables + 1, np.int64)
     for t in range(inputs, tables):
         starts[t + 1] = starts[t] + sizes[t]
-        output = array_at(addresses[t], sizes[t])
-        for position in range(output.size):
-            output[position] = -np.inf
-    sums = np.zeros(starts[tables], np.float64)
-    largest, total = -np.inf, 0.0
-    digits = np.zeros(axes, np.int64)
-    offsets = np.zeros(tables, np.int64)
-    for summing in range(2):
-        for position in range(size):
-            logarithm = 0.0
-            for t in range(inputs):
-                logarithm += array_at(addresses[t], sizes[t])[offsets[t]]
-            if product:
-                array_at(product, size)[position] = logarithm
-            if logarithm > -np.inf:
+        if start == 0 and not summing:
+            output = array_at(addresses[t], sizes[t])
+            for position in range(output.size):
+                output[position] = -np.inf
+    digits, offsets = np.zeros(cardinalities.size, np.int64), np.zeros(tables, np.int64)
+    _go_to(cardinalities, strides, start, digits, offsets)
+    result = 0.0 if summing else -np.inf
+    for position in range(start, stop):
+        logarithm = 0.0
+        for t in range(inputs):
+            logarithm += array_at(addresses[t], sizes[t])[offsets[t]]
+        if product:
+            array_at(product, size)[position] = logarithm
+        if logarithm > -np.inf:
+            if summing:
+                result += math.exp(logarithm - largest)
+            else:
+                result = max(result, logarithm)
+            for t in range(inputs, tables):
+                output = array_at(addresses[t], sizes[t])
                 if summing:
-                    total += math.exp(logarithm - largest)
+                    sums[starts[t] + offsets[t]] += math.exp(logarithm - output[offsets[t]])
                 else:
-                    largest = max(largest, logarithm)
-                for t in range(inputs, tables):
-                    output = array_at(addresses[t], sizes[t])
-                    if summing:
-                        sums[starts[t] + offsets[t]] += math.exp(logarithm - output[offsets[t]])
-                    else:
-                        output[offsets[t]] = max(output[offsets[t]], logarithm)
-            _advance(cardinalities, strides, digits, offsets)
-    for t in range(inputs, tables):
-        output = array_at(addresses[t], sizes[t])
-        for position in range(output.size):
-            if output[position] > -np.inf:
-                output[position] += math.log(sums[starts[t] + position])
-    return largest + math.log(total) if total > 0.0 else -np.inf
+                    output[offsets[t]] = max(output[offsets[t]], logarithm)
+        _advance(cardinalities, strides, digits, offsets)
+    if summing and stop == size:
+        for t in range(inputs, tables):
+            output = array_at(addresses[t], sizes[t])
+            for position in range(output.size):
+                if output[position] > -np.inf:
+                    output[position] += math.log(sums[starts[t] + position])
+    return result
+
+
+def _parts(rows: Rows) -> Iterator[tuple[int, int]]:
+    """Iterate over parts of a product that take a fraction of a second with logarithms: first entry, and the next."""
+    size = math.prod(rows.cardinalities.tolist())
+    for start in range(0, size, _LOGARITHMS):
+        yield start, min(start + _LOGARITHMS, size)
+
+
+def _checked(parts: Iterable[tuple[int, int]], control: Control) -> Iterator[tuple[int, int]]:
+    """Iterate over parts, and look at the clock before each."""
+    for part in parts:
+        control.check()
+        yield part
 
 
 @_compile
