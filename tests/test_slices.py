@@ -17,9 +17,12 @@ from ibia.costs import Sizes
 from ibia.errors import InputError, ZeroProbabilityError
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import forest_of
+from ibia.forest.graph import graph_of
+from ibia.forest.search import search
 from ibia.model import Model, Variable
 from ibia.pipeline import infer
 from ibia.prepare import Problem
+from ibia.slicing import Slicing
 from ibia.tables import Space
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -232,3 +235,15 @@ def test_of_several_ways_the_best_is_taken(threads: int, monkeypatch: pytest.Mon
     assert best.width <= 6.0
     # Where the first has far too many entries, others would have too.
     assert problem.slicing.at(6.0, True, alone.entries / 100.0) is alone
+
+
+def test_what_is_wider_than_numbers_reach_has_no_slices() -> None:
+    """A clique of 1200 bits: its entries are beyond all floating-point numbers."""
+    count = 40
+    pairs = [(first, second) for second in range(count) for first in range(second)]
+    starts, scopes = np.arange(len(pairs) + 1) * 2, np.array(pairs).reshape(-1)
+    cardinalities = np.full(count, 2**30)
+    _, graph = graph_of(np.full(len(pairs), 2), scopes)
+    whole = search(graph, np.log2(cardinalities), math.inf, 0, 0.0, 0, math.inf)
+    assert whole.size == math.inf
+    assert Slicing(starts, scopes, cardinalities, whole).at(40.0, True) is None

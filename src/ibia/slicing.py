@@ -151,7 +151,7 @@ class Slicing:
         entries = min(first.entries_at(bound), most_entries)
         if entries < first.entries_at(bound) / _HOPELESS:
             return best
-        count = max(min(math.ceil(math.log2(entries / _AGAIN_FROM)), _MOST_WAYS), 1)
+        count = max(math.ceil(min(math.log2(entries / _AGAIN_FROM), _MOST_WAYS)), 1)
         others = self._ways(count)[1:]
         found = run_all([partial(way.at, bound, entries) for way in others], self._control)
         return min((level for level in [best, *found] if level is not None), key=_entries, default=None)
