@@ -148,23 +148,21 @@ class Slicing:
             return self._in_passing.at(bound, most_entries)
         (first,) = self._ways(1)
         best = first.at(bound, most_entries)
-        entries = min(first.entries_at(bound), most_entries)
-        if entries < first.entries_at(bound) / _HOPELESS:
+        expected = first.entries_at(bound)
+        if expected > _HOPELESS * most_entries:
             return best
+        entries = min(expected, most_entries)
         count = max(math.ceil(min(math.log2(entries / _AGAIN_FROM), _MOST_WAYS)), 1)
         others = self._ways(count)[1:]
         found = run_all([partial(way.at, bound, entries) for way in others], self._control)
-        return min((level for level in [best, *found] if level is not None), key=_entries, default=None)
+        fitting = [level for level in [best, *found] if level is not None]
+        return min(fitting, key=lambda level: level.entries, default=None)
 
     def _ways(self, count: int) -> Sequence[_Way]:
         """Return so many ways to look for good slices."""
         while len(self._thorough) < count:
             self._thorough.append(self._way(thorough=True, seed=len(self._thorough)))
         return self._thorough[:count]
-
-
-def _entries(level: Level) -> float:
-    return level.entries
 
 
 class _Way:

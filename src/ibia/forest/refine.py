@@ -21,6 +21,7 @@ from ibia.forest.front import by_fronts
 from ibia.forest.graph import Graph, local_graph
 from ibia.forest.search import WIDEST, rank
 from ibia.forest.triangulate import maximal_cliques
+from ibia.sorting import sort_parts
 
 __all__ = ["refine"]
 
@@ -411,7 +412,7 @@ def elimination_of(tree: _Tree, log2: Bits) -> Elimination:
                 edge = tree.following[edge]
     order, starts = np.empty(count, np.int64), np.zeros(count + 1, np.int64)
     members, left = np.empty(2 * tree.counts[_USED], np.int64), np.empty(count, np.int64)
-    kept = np.full(count, -1, np.int64)
+    kept, ends = np.full(count, -1, np.int64), np.zeros(2, np.int64)
     width, size, step = 0.0, 0.0, 0
     for number in range(last - 1, -1, -1):
         clique = waiting[number]
@@ -419,14 +420,10 @@ def elimination_of(tree: _Tree, log2: Bits) -> Elimination:
         if parent >= 0:
             for vertex in tree.pool[tree.begins[parent] : tree.begins[parent] + tree.lengths[parent]]:
                 kept[vertex] = number
-        length = tree.lengths[clique]
+        length = ends[1] = tree.lengths[clique]
         for position in range(length):
-            vertex = tree.pool[tree.begins[clique] + position]
-            below = position
-            while below > 0 and left[below - 1] > vertex:
-                left[below] = left[below - 1]
-                below -= 1
-            left[below] = vertex
+            left[position] = tree.pool[tree.begins[clique] + position]
+        sort_parts(ends, left)
         position = 0
         while position < length:
             vertex = left[position]
@@ -490,8 +487,6 @@ class _Refinement:
     ----------
     best
         What it has become so far.
-    looked
-        How many regions were looked at.
     """
 
     def __init__(
@@ -504,7 +499,6 @@ class _Refinement:
         seed: int,
     ) -> None:
         self.best = start
-        self.looked = 0
         self._graph = graph
         self._log2 = log2
         self._good_enough = good_enough
@@ -538,6 +532,5 @@ class _Refinement:
                 *self._graph, self._log2, tree, self._draws, effort, most_entries, self._good_enough
             )
             tree = self._tree = tree._replace(pool=pool)
-        self.looked += int(counts[_LOOKED])
         if counts[_CHANGES] > changes:
             self.best = elimination_of(tree, self._log2)

@@ -95,6 +95,15 @@ def strides_of(scope: Integers, subscope: Integers, cardinalities: Integers, str
     return size
 
 
+@_inside
+def _entries(cardinalities: Integers) -> int:
+    """Return how many entries a product has."""
+    size = 1
+    for cardinality in cardinalities:
+        size *= cardinality
+    return size
+
+
 def contract(rows: Rows, product: int, total_wanted: bool, first_axes: Integers, start: int, stop: int) -> float:
     """Multiply tables and add the product to others; return the total of the product, if wanted.
 
@@ -130,10 +139,7 @@ def merge_inputs(rows: Rows) -> tuple[Rows, NDArray[np.float64]]:
     """
     cardinalities, strides, addresses, sizes, inputs = rows
     axes = cardinalities.size
-    size = 1
-    for axis in range(axes):
-        size *= cardinalities[axis]
-    limit = size // _MERGED_SHARE
+    limit = _entries(cardinalities) // _MERGED_SHARE
     inner, _ = block_axes(cardinalities)
     group_of = np.full(inputs, -1, np.int64)
     has = np.zeros((inputs, axes), np.bool_)
@@ -239,15 +245,6 @@ def _advance(cardinalities: Integers, strides: Matrix, digits: Integers, offsets
             offsets[t] -= digits[axis] * strides[t, axis]
         digits[axis] = 0
         axis -= 1
-
-
-@_inside
-def _entries(cardinalities: Integers) -> int:
-    """Return how many entries a product has."""
-    size = 1
-    for cardinality in cardinalities:
-        size *= cardinality
-    return size
 
 
 @_inside
