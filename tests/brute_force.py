@@ -16,7 +16,7 @@ from ibia.forest.calibrate import calibrate
 from ibia.forest.forest import Forest, edge
 from ibia.model import Factor, Model, Variable
 from ibia.prepare import Problem
-from ibia.sequence import Messages
+from ibia.steps.messages import Messages
 from ibia.tables import Scope, Space, Table
 
 __all__ = [

@@ -117,12 +117,12 @@ def changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
 @pytest.mark.parametrize(
     ("module", "stale"),
     [
-        ("ibia.tables.contract", {"ibia.tables.contract", "ibia.forest.propagate"}),
+        ("ibia.tables.contract", {"ibia.tables.contract", "ibia.forest.propagate", "ibia.tables.conditional"}),
         (
             "ibia.sorting",
             {"ibia.simplify.merge", "ibia.forest.layout", "ibia.forest.triangulate", "ibia.forest.refine"},
         ),
-        ("ibia.tables.maps", {"ibia.tables.kernels"}),
+        ("ibia.tables.maps", {"ibia.tables.kernels", "ibia.tables.conditional"}),
         ("ibia.forest.calibrate", set()),
         ("ibia.compiling", set(MODULES)),
         ("ibia.shortcuts", set(MODULES)),

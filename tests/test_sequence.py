@@ -22,7 +22,7 @@ from brute_force import (
     solve,
 )
 from ibia.backward.posterior import last_informed_step
-from ibia.forest.calibrate import calibrate
+from ibia.forest.calibrate import Structure, calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest
 from ibia.model import Model, Variable
@@ -33,6 +33,7 @@ from ibia.steps.build import Growth
 from ibia.steps.exact import marginalise_exactly
 from ibia.steps.local import LocalReducer
 from ibia.steps.loss import loss_rule
+from ibia.tables import Space
 
 KINDS = st.sampled_from(["grid", "dense", "mixed", "with_zeros", "bayesian", "deterministic"])
 SEEDS = st.integers(0, 2**32 - 1)
@@ -293,7 +294,8 @@ def test_more_is_reduced_where_a_sequence_would_become_long() -> None:
     settings = Settings(bound=8.0, reduce=1.0)
 
     def steps(*added: int) -> list[Step]:
-        return [Step(Forest(), {}, 0.0, number, 8.0) for number in added]
+        nothing = Structure(Forest(), Space(()))
+        return [Step(Forest(), nothing, {}, 0.0, number, 8.0) for number in added]
 
     # At ten factors a step, 500 take 50 steps more, 5000 take 500.
     assert _extra_reduction(steps(*[10] * 8), 500, 0.0, settings) == 0.0

@@ -37,7 +37,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # The modules with compiled functions, the longest to compile first; one that calls another's comes after it.
 GROUPS = (
     ("ibia.forest.elimination", "ibia.forest.front", "ibia.forest.refine"),
-    ("ibia.tables.contract", "ibia.forest.propagate"),
+    ("ibia.tables.contract", "ibia.forest.propagate", "ibia.tables.conditional"),
     ("ibia.tables.blocks",),
     ("ibia.tables.kernels",),
     ("ibia.loopy.messages",),

@@ -9,24 +9,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import cached_property
 
-from ibia.forest.calibrate import ZeroMassError, calibrate
+from ibia.forest.calibrate import Structure, ZeroMassError, calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest
+from ibia.forest.joint import Rooted
 from ibia.prepare import Problem
 from ibia.steps.build import Growth, Refusals, grow
 from ibia.steps.exact import Core, marginalise_exactly
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import loss_rule
-from ibia.steps.reduced import ReducedTrees, message_number
+from ibia.steps.messages import Messages
+from ibia.steps.reduced import ReducedTrees
 from ibia.tables import Scope, Space, Table
 from ibia.tables.memory import KEPT_BYTES
-from ibia.tables.threads import run_each
 
-__all__ = ["Messages", "Settings", "Step", "forward", "message_number"]
-
-Outcome = TypeVar("Outcome")
+__all__ = ["Settings", "Step", "forward"]
 
 _EPSILON = 1e-9
 _KEPT_SHARE = 0.25
@@ -81,67 +80,13 @@ class Settings:
 
 
 @dataclass
-class Messages:
-    """What a step hands to the next: CTF_k,a as one conditional table per clique of the reduced trees.
-
-    Attributes
-    ----------
-    scopes
-        Clique of the core → its reduced scope. Cliques that ended up inside a neighbour are left out.
-    parents
-        Clique → its parent in the reduced tree and the variables they share (−1 and none for roots).
-    tables
-        Clique → f(scope | shared with parent); the product over cliques is the distribution of CTF_k,a.
-    """
-
-    scopes: dict[int, Scope]
-    parents: dict[int, tuple[int, Scope]]
-    tables: dict[int, Table] = field(default_factory=dict)
-
-    def conditional(self, clique: int, belief: Table) -> Table:
-        """Return the distribution of a reduced clique given what it shares with its parent, as a table of its own.
-
-        Parameters
-        ----------
-        belief
-            Over the reduced scope or more.
-        """
-        table = belief.over(self.scopes[clique])
-        parent, shared = self.parents[clique]
-        if parent >= 0:
-            return table.times(table.over(shared).reciprocal())
-        return table.copy() if table is belief else table
-
-    def tell(self, beliefs: dict[int, Table], space: Space, from_behind: dict[int, Table] | None = None) -> None:
-        """Set the tables so that they tell beliefs.
-
-        Parameters
-        ----------
-        from_behind
-            The part of the beliefs that came from the following step, and is not told to it again.
-        """
-
-        def table_of(clique: int) -> Table:
-            table = self.conditional(clique, beliefs[clique])
-            if from_behind is not None:
-                table.divide_or_keep_in(from_behind[clique], self.tables[clique])
-            return table
-
-        self.tables = self.for_each(table_of, space)
-
-    def for_each(self, function: Callable[[int], Outcome], space: Space) -> dict[int, Outcome]:
-        """Call a function for each reduced clique, several at a time where they are large."""
-        sizes = [space.size(scope) for scope in self.scopes.values()]
-        outcomes = run_each(function, list(self.scopes), sizes, space.control)
-        return dict(zip(self.scopes, outcomes, strict=True))
-
-
-@dataclass
 class Step:
     """One CTF_k of the sequence and its reduction to CTF_k,a (none for the last).
 
     Attributes
     ----------
+    structure
+        Of the forest, for calibrating it again.
     contents
         Clique → potentials multiplied into it.
     location
@@ -160,6 +105,7 @@ class Step:
     """
 
     forest: Forest
+    structure: Structure
     contents: dict[int, set[int]]
     log_z: float
     added: int
@@ -201,9 +147,17 @@ class Step:
         if self.forest.beliefs:
             return
         potentials = potentials_of(self.contents, factors, self.before)
-        self.log_z = calibrate(self.forest, space, potentials, far_apart=self.far_apart).log_z
+        calibrated = calibrate(
+            self.forest, space, potentials, far_apart=self.far_apart, structure=self.structure
+        )
+        self.log_z = calibrated.log_z
         if self.core is not None:
             self.core.fill(self.forest)
+
+    @cached_property
+    def rooted(self) -> Rooted:
+        """The forest as it hangs from any roots, for joint queries."""
+        return Rooted(self.forest)
 
     @property
     def loss(self) -> float:
@@ -295,13 +249,16 @@ def forward(
                 remaining = remaining[1:]
         forest, contents = growth.forest, growth.contents
         potentials = potentials_of(contents, problem.factors, messages)
-        log_z, numbers_kept = calibrate(forest, space, potentials, far_apart=settings.far_apart, measure=whole)
+        structure = Structure(forest, space)
+        log_z, numbers_kept = calibrate(
+            forest, space, potentials, far_apart=settings.far_apart, measure=whole, structure=structure
+        )
         if remaining and all_possible and any(belief.values.min() == 0.0 for belief in forest.beliefs.values()):
             # What seems impossible has vanished, and later factors might prefer just that.
             raise ZeroMassError
         largest = max(growth.bits.values(), default=0.0)
         # A clique that could not be reduced may exceed the bound too: the step says so.
-        step = Step(forest, contents, log_z, before - len(remaining), max(bound, largest))
+        step = Step(forest, structure, contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
         step.before, step.far_apart = messages, settings.far_apart
         whole = step.whole = whole and numbers_kept
@@ -322,8 +279,8 @@ def forward(
                 check_forest(step.core.forest, space)
                 check_reduction(step.core.forest, step.reduction, interface)
                 check_forest(growth.forest, space)
-            messages = Messages(*trees.messages())
-            messages.tell(step.core.forest.beliefs, space)
+            messages = Messages(*trees.messages(), space)
+            messages.tell(step.core.forest.beliefs)
             step.messages = messages
             whole = whole and step.reduction.removals == 0
             if whole:

@@ -19,6 +19,8 @@ from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
 from ibia.model import Model
+from ibia.steps import messages
+from ibia.steps.exact import Core
 from ibia.tables import Space, Table, threads
 from ibia.tables.table import Scope
 
@@ -135,30 +137,30 @@ def test_steps_that_contradict_each_other_do_not_tell_log_z(coupling: float, see
     assert result.log10_z == pytest.approx(infer(model, bound=16).log10_z, abs=5.0)
 
 
-def contradiction() -> tuple[Sweeper, Forest, dict[int, Table]]:
+def contradiction() -> tuple[Sweeper, Core, dict[int, Table]]:
     """Two cliques that make X0, X1 and X2 equal, and messages that say X0 = 0 and X2 = 1."""
     equal = np.array([0.5, 0.0, 0.0, 0.5])
     space = Space((2, 2, 2))
-    core = Forest()
-    core.add_clique(0, (0, 1))
-    core.add_clique(1, (1, 2))
-    core.connect(0, 1, (1,))
-    calibrate(core, space, {0: [Table(space, (0, 1), equal)], 1: [Table(space, (1, 2), equal)]})
+    forest = Forest()
+    forest.add_clique(0, (0, 1))
+    forest.add_clique(1, (1, 2))
+    forest.connect(0, 1, (1,))
+    calibrate(forest, space, {0: [Table(space, (0, 1), equal)], 1: [Table(space, (1, 2), equal)]})
     backward = {
         0: Table(space, (0, 1), np.array([1.0, 1.0, 0.0, 0.0])),
         1: Table(space, (1, 2), np.array([0.0, 1.0, 0.0, 1.0])),
     }
     problem = SimpleNamespace(space=space)
     step = SimpleNamespace(far_apart=False, whole=False, contents={}, log_z=0.0)
-    return Sweeper(problem, [step], 3.0), core, backward  # type: ignore[arg-type]
+    return Sweeper(problem, [step], 3.0), Core(forest, space, {}), backward  # type: ignore[arg-type]
 
 
 def test_messages_that_contradict_each_other_are_doubted_alike() -> None:
     sweeper, core, backward = contradiction()
-    tilted, log_mass, doubted = sweeper._tilt_or_doubt(core, backward)
+    beliefs, log_mass, doubted = sweeper._tilt_or_doubt(core, backward)
     assert doubted
     assert np.isfinite(log_mass)
-    for belief in tilted.beliefs.values():
+    for belief in beliefs.values():
         np.testing.assert_allclose(belief.values, [0.5, 0.0, 0.0, 0.5], atol=1e-12)
 
 
@@ -214,9 +216,17 @@ def test_all_that_is_done_side_by_side_has_the_same_bits(monkeypatch: pytest.Mon
     note("joint queries", sweeps, "run_each")
     note("marginals", posterior, "run_each")
     note("branches", branches, "run_parts")
+    run_batches = messages.run_batches
+
+    def noting_batches(function, entries, control):
+        if entries.size > 1 and threads.worth_sharing(int(entries.sum()), control):
+            shared.add("messages")
+        run_batches(function, entries, control)
+
+    monkeypatch.setattr(messages, "run_batches", noting_batches)
     model = examples.grid(9, 9, seed=3)
     answers = [infer(model, bound=5, order="elimination", threads=count) for count in (1, 2, 3)]
-    assert shared == {"joint queries", "marginals", "branches"}
+    assert shared == {"joint queries", "marginals", "branches", "messages"}
     assert not answers[0].exact
     for answer in answers[1:]:
         assert np.concatenate(answer.marginals).tobytes() == np.concatenate(answers[0].marginals).tobytes()

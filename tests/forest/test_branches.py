@@ -52,7 +52,7 @@ def test_no_piece_is_large_but_for_a_single_clique(seed: int) -> None:
         sizes = 2.0 ** generator.integers(8, 20, 500)
         branches = Branches.cut(parents, sizes)
         for piece, entries in zip(branches.pieces, branches.entries, strict=True):
-            assert entries - sizes[piece].max() <= sizes.sum() / 16
+            assert entries - sizes[piece].max() <= sizes.sum() / 8
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -65,13 +65,11 @@ def test_everything_is_done_once_and_in_its_turn(seed: int, threads: int) -> Non
     for inwards in (True, False):
         done: list[int] = []
 
-        def work(cliques: np.ndarray, done: list[int] = done) -> int:
+        def work(cliques: np.ndarray, done: list[int] = done) -> None:
             done.extend(cliques.tolist())
             time.sleep(float(generator.random()) * 1e-3)
-            return int(cliques.sum())
 
-        sums = (branches.inwards if inwards else branches.outwards)(work, Control(threads=threads))
-        assert sums == [piece.sum() for piece in branches.pieces]
+        (branches.inwards if inwards else branches.outwards)(work, Control(threads=threads))
         assert sorted(done) == list(range(200))
         place = {clique: number for number, clique in enumerate(done)}
         for clique, parent in enumerate(parents.tolist()):
@@ -142,6 +140,25 @@ def test_a_path_is_rooted_in_its_middle() -> None:
 def test_a_small_tree_keeps_its_root() -> None:
     forest, space, _ = chain(6, 40, Control())
     assert walk_trees(forest, space)[0] == (0, -1)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_large_cliques_among_small_ones_have_the_same_bits_on_any_number_of_threads(seed: int) -> None:
+    # A clique that threads share is handled apart from the small ones that follow it.
+    generator = np.random.default_rng(seed)
+    scopes = [(0, 17), *((17, 18 + place) for place in range(12)), tuple(range(17))]
+    found = []
+    tables = [generator.random(2 ** len(scope)) for scope in scopes]
+    for threads in (1, 2):
+        space = Space((2,) * 30, Control(threads=threads))
+        forest = Forest()
+        for clique, scope in enumerate(scopes):
+            forest.add_clique(clique, scope)
+            if clique:
+                forest.connect(0, clique, (0,) if len(scope) == 17 else (17,))
+        potentials = {clique: [Table(space, scopes[clique], table)] for clique, table in enumerate(tables)}
+        found.append(calibrate(forest, space, potentials).log_z)
+    assert found[0] == found[1]
 
 
 def test_branches_have_the_same_bits_on_any_number_of_threads() -> None:

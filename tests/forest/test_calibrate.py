@@ -11,7 +11,7 @@ from brute_force import forest_joint, joint_of_tables, marginal_of, recalibrate
 from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.checks import check_forest
 from ibia.forest.forest import Forest, edge
-from ibia.forest.joint import Queried
+from ibia.forest.joint import Queried, Rooted
 from ibia.forest.triangulate import triangulate
 from ibia.tables import Space, Table
 
@@ -169,7 +169,7 @@ def test_joint_queries_across_cliques_and_trees(seed: int, zeros: float) -> None
     joint = joint / joint.sum()
     before = {clique: table.values.copy() for clique, table in forest.beliefs.items()}
     generator = np.random.default_rng(seed)
-    queried = Queried(forest, forest.beliefs, space, 30.0)
+    queried = Queried(Rooted(forest), forest.beliefs, space, 30.0)
     for size in (1, 2, 3, 4, 3, 2):
         scope = tuple(sorted(generator.choice(held, size, replace=False).tolist()))
         table = queried.joint(scope)
@@ -190,10 +190,10 @@ def test_joint_queries_do_not_depend_on_those_before(seed: int) -> None:
         belief.values[:] *= 0.5 + generator.random(belief.values.size)
         belief.normalise_in()
     held = tuple(sorted(forest.holders()))
-    queried = Queried(forest, forest.beliefs, space, 30.0)
+    queried = Queried(Rooted(forest), forest.beliefs, space, 30.0)
     for _ in range(12):
         scope = tuple(sorted(generator.choice(held, 3, replace=False).tolist()))
-        again, fresh = queried.joint(scope), Queried(forest, forest.beliefs, space, 30.0).joint(scope)
+        again, fresh = queried.joint(scope), Queried(Rooted(forest), forest.beliefs, space, 30.0).joint(scope)
         assert again is not None
         assert fresh is not None
         np.testing.assert_array_equal(again.values, fresh.values)
@@ -211,8 +211,8 @@ def test_joint_queries_keep_to_their_limit() -> None:
             forest.connect(place - 1, place, (place,))
     joint = joint_of_tables(space, forest.beliefs.values(), range(6))
     recalibrate(forest, space)
-    assert Queried(forest, forest.beliefs, space, 2.0).joint((0, 5)) is None
-    table = Queried(forest, forest.beliefs, space, 3.0).joint((0, 5))
+    assert Queried(Rooted(forest), forest.beliefs, space, 2.0).joint((0, 5)) is None
+    table = Queried(Rooted(forest), forest.beliefs, space, 3.0).joint((0, 5))
     assert table is not None
     np.testing.assert_allclose(table.values, marginal_of(joint / joint.sum(), range(6), (0, 5)), rtol=1e-12)
     # Two variables in different trees need a table of both.
@@ -220,8 +220,8 @@ def test_joint_queries_keep_to_their_limit() -> None:
     for clique, variable in ((0, 0), (1, 1)):
         apart.add_clique(clique, (variable,))
         apart.beliefs[clique] = Table(space, (variable,), np.array([0.25, 0.75]))
-    assert Queried(apart, apart.beliefs, space, 1.0).joint((0, 1)) is None
-    both = Queried(apart, apart.beliefs, space, 2.0).joint((0, 1))
+    assert Queried(Rooted(apart), apart.beliefs, space, 1.0).joint((0, 1)) is None
+    both = Queried(Rooted(apart), apart.beliefs, space, 2.0).joint((0, 1))
     assert both is not None
     np.testing.assert_allclose(both.values, [0.0625, 0.1875, 0.1875, 0.5625])
 

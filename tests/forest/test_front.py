@@ -124,7 +124,7 @@ def test_little_effort_means_few_attempts() -> None:
 @pytest.mark.parametrize("threads", [2, 5])
 def test_threads_find_the_same(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Attempts that were made side by side, as if none were better, are made again after one that is."""
-    monkeypatch.setattr(search_module, "_WORTH_WAKING", 0)
+    monkeypatch.setattr(search_module, "WORTH_WAKING", 0)
     for rows, columns in ((7, 9), (9, 14)):
         graph, bits = grid(rows, columns), np.log2(np.random.default_rng(rows).integers(2, 5, rows * columns))
         found = []

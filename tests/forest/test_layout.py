@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from ibia.forest.calibrate import _trees
+from ibia.forest.calibrate import Structure
 from ibia.forest.forest import Forest
 from ibia.forest.graph import graph_of
 from ibia.forest.layout import Trees, assign_readings, lay_out
 from ibia.forest.search import search
 from ibia.forest.triangulate import clique_tree, maximal_cliques
+from ibia.tables import Space
 
 CARDINALITIES = np.array([2, 3, 2, 4, 2, 2, 3, 2, 2, 5, 2, 2])
 
@@ -38,7 +39,7 @@ def random_trees(seed: int) -> tuple[Trees, Forest]:
 @pytest.mark.parametrize("seed", range(10))
 def test_trees_are_laid_out_as_a_forest_is_walked(seed: int) -> None:
     trees, forest = random_trees(seed)
-    walked = _trees(forest, [step for walk in forest.trees() for step in walk])
+    walked = Structure(forest, Space(tuple(CARDINALITIES.tolist()))).shape.trees
     for own, other in zip(trees, walked, strict=True):
         np.testing.assert_array_equal(own, other)
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from ibia.backward.posterior import Posterior, last_informed_step, most_lost
 from ibia.forest.forest import Forest, edge
 from ibia.prepare import Problem
-from ibia.sequence import Step, message_number
+from ibia.sequence import Step
+from ibia.steps.reduced import message_number
 from ibia.tables import Scope, Table
 
 __all__ = ["Link", "find_links", "select_links", "update_by_links"]

@@ -14,10 +14,12 @@ from functools import cached_property
 
 from ibia.backward.posterior import Posterior, largest_distance, last_informed_step, most_lost
 from ibia.forest.calibrate import ZeroMassError, calibrate
-from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
 from ibia.prepare import Problem
-from ibia.sequence import Messages, Step, keep_within, message_number
+from ibia.sequence import Step, keep_within
+from ibia.steps.exact import Core
+from ibia.steps.messages import Messages
+from ibia.steps.reduced import message_number
 from ibia.tables import Scope, Space, Table
 from ibia.tables.threads import run_each
 
@@ -155,27 +157,16 @@ class Sweeper:
         assert messages is not None
         assert reduction is not None
         location = self.steps[number + 1].location
-        before = self.backward[number]
-        wanted: dict[int, Table] = {}
-
-        def receive(clique: int) -> Table:
-            there = following[location[message_number(clique)]]
-            wanted[clique] = there.over(messages.scopes[clique]).normalised()
-            table = messages.conditional(clique, wanted[clique]).divide_in(messages.tables[clique], 1.0)
-            if self.weight < 1.0 and clique in before:
-                table.blend_in(before[clique], self.weight)
-            return table
-
-        def difference(clique: int) -> float:
-            return tilted.beliefs[clique].over(messages.scopes[clique]).distance(wanted[clique])
-
-        self.backward[number] = messages.for_each(receive, self.problem.space)
-        tilted, log_mass, doubted = self._tilt_or_doubt(core.forest, self.backward[number])
+        heard = {clique: following[location[message_number(clique)]] for clique in messages.scopes}
+        posteriors, backward = messages.hear(heard)
+        if self.weight < 1.0 and self.backward[number]:
+            self._damp(backward, self.backward[number])
+        self.backward[number] = backward
+        beliefs, log_mass, doubted = self._tilt_or_doubt(core, backward)
         if doubted:
             result.note_difference((), 1.0)
-        for clique, found in messages.for_each(difference, self.problem.space).items():
+        for clique, found in messages.compare(beliefs, posteriors).items():
             result.note_difference(messages.scopes[clique], found)
-        beliefs = tilted.beliefs
         if reduction.removals:
             self._query(number, following, beliefs, result)
         restored, excluded = core.restore(beliefs, set(step.forest.scopes))
@@ -183,14 +174,23 @@ class Sweeper:
             result.note_difference(core.full[clique].scope, 1.0)
         return restored, log_mass
 
+    def _damp(self, backward: dict[int, Table], before: dict[int, Table]) -> None:
+        """Let messages move only part of the way from those before."""
+
+        def blend(clique: int) -> None:
+            backward[clique].blend_in(before[clique], self.weight)
+
+        sizes = [table.values.size for table in backward.values()]
+        run_each(blend, list(backward), sizes, self.problem.space.control)
+
     def _tilt(
-        self, core: Forest, backward: dict[int, Table], far_apart: bool = False
-    ) -> tuple[Forest, float]:
-        """Multiply the backward messages into a copy of a core and calibrate it; also return the log of its mass."""
-        forest = core.share_tables()
+        self, core: Core, backward: dict[int, Table], far_apart: bool = False
+    ) -> tuple[dict[int, Table], float]:
+        """Return the beliefs of a core times the backward messages, calibrated, and the log of their mass."""
+        forest = core.forest.twin()
         potentials = {
             clique: [belief, backward[clique]] if clique in backward else [belief]
-            for clique, belief in core.beliefs.items()
+            for clique, belief in core.forest.beliefs.items()
         }
         if self.whole:
             for tables in potentials.values():
@@ -198,12 +198,18 @@ class Sweeper:
                     table.spread = table.measured_spread()
         far_apart = far_apart or self.steps[0].far_apart
         log_mass, whole = calibrate(
-            forest, self.problem.space, potentials, core.sepsets, far_apart=far_apart, measure=self.whole
+            forest,
+            self.problem.space,
+            potentials,
+            core.forest.sepsets,
+            far_apart=far_apart,
+            measure=self.whole,
+            structure=core.structure,
         )
         self.whole = self.whole and whole
-        return forest, log_mass
+        return forest.beliefs, log_mass
 
-    def _tilt_or_doubt(self, core: Forest, backward: dict[int, Table]) -> tuple[Forest, float, bool]:
+    def _tilt_or_doubt(self, core: Core, backward: dict[int, Table]) -> tuple[dict[int, Table], float, bool]:
         """Multiply the backward messages into a core; before there is any answer, also those that contradict it.
 
         Each message comes from a possible state, but after losses not all of them from the same one. Also returns
@@ -231,9 +237,9 @@ class Sweeper:
         core, reduction = self.steps[number].core, self.steps[number].reduction
         assert core is not None
         assert reduction is not None
-        here = Queried(core.forest, core.forest.beliefs, self.problem.space, self.bound + _QUERY_BITS)
-        there = Queried(self.steps[number + 1].forest, following, self.problem.space, self.bound + _QUERY_BITS)
-        control = self.problem.space.control
+        space, control = self.problem.space, self.problem.space.control
+        here = Queried(core.rooted, core.forest.beliefs, space, self.bound + _QUERY_BITS)
+        there = Queried(self.steps[number + 1].rooted, following, space, self.bound + _QUERY_BITS)
         asked = {
             clique: scope
             for clique, scope in core.forest.scopes.items()
@@ -245,9 +251,9 @@ class Sweeper:
             return _posterior_of(scope, here, there)
 
         scopes = list(asked.values())
-        sizes = [self.problem.space.size(scope) for scope in scopes]
+        sizes = [space.size(scope) for scope in scopes]
         answers = dict(zip(asked, run_each(ask, scopes, sizes, control), strict=True))
-        pairs = _MOST_PAIRS
+        pairs: list[tuple[int, Scope]] = []
         for clique, answer in answers.items():
             if answer is not None and answer.mass() <= 0.0:
                 # What is possible here and what is possible there exclude each other: the projection stands.
@@ -255,7 +261,18 @@ class Sweeper:
                 result.note_difference(asked[clique], 1.0)
             elif answer is None:
                 removed = set(asked[clique]).difference(reduction.scopes[clique])
-                pairs -= _compare(beliefs[clique], removed, there, result, pairs)
+                pairs += [(clique, pair) for pair in _pairs(beliefs[clique].scope, removed, there)]
+
+        def compare(place: int) -> float | None:
+            clique, pair = pairs[place]
+            joint = there.joint(pair)
+            return None if joint is None else beliefs[clique].marginal(pair).distance(joint)
+
+        del pairs[_MOST_PAIRS:]
+        sizes = [beliefs[clique].values.size for clique, _ in pairs]
+        for (_, pair), found in zip(pairs, run_each(compare, range(len(pairs)), sizes, control), strict=True):
+            if found is not None:
+                result.note_difference(pair, found)
         beliefs.update({clique: answer for clique, answer in answers.items() if answer is not None})
 
     def _sweep_forward(self) -> None:
@@ -273,8 +290,8 @@ class Sweeper:
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
-                beliefs = self._tilt(core.forest, self.backward[number])[0].beliefs
-            messages.tell(beliefs, space, self.backward[number] if tilt else None)
+                beliefs, _ = self._tilt(core, self.backward[number])
+            messages.tell(beliefs, self.backward[number] if tilt else None)
             keep_within(self.steps[: number + 1], space)
 
 
@@ -285,15 +302,15 @@ def _posterior_of(scope: Scope, here: Queried, there: Queried) -> Table | None:
     Q(around) = P(around) · Q(present) / P(present), where present is the part of it that the following step holds.
     """
     around = set(scope)
-    waiting = [variable for variable in scope if variable not in there.holders]
+    waiting = [variable for variable in scope if variable not in there.rooted.holders]
     while waiting:
-        for clique in here.holders[waiting.pop()]:
-            new = set(here.forest.scopes[clique]).difference(around)
+        for clique in here.rooted.holders[waiting.pop()]:
+            new = set(here.rooted.forest.scopes[clique]).difference(around)
             around.update(new)
-            waiting.extend(variable for variable in new if variable not in there.holders)
+            waiting.extend(variable for variable in new if variable not in there.rooted.holders)
         if here.space.bits(around) > here.limit:
             return None
-    present = tuple(sorted(variable for variable in around if variable in there.holders))
+    present = tuple(sorted(variable for variable in around if variable in there.rooted.holders))
     posterior = there.joint(present) if present else None
     if posterior is None or len(present) == len(around):
         return posterior
@@ -305,19 +322,11 @@ def _posterior_of(scope: Scope, here: Queried, there: Queried) -> Table | None:
     return prior.over(scope)
 
 
-def _compare(belief: Table, removed: set[int], there: Queried, result: Posterior, most: int) -> int:
-    """Note how far a projected belief is from the following step on pairs of a removed and another variable.
-
-    At most `most` pairs are compared; return how many were.
-    """
-    present = [variable for variable in belief.scope if variable in there.holders]
-    pairs = [
+def _pairs(scope: Scope, removed: set[int], there: Queried) -> list[Scope]:
+    """Return pairs of a removed and another variable of a clique that the following step holds, some for each."""
+    present = [variable for variable in scope if variable in there.rooted.holders]
+    return [
         (min(variable, other), max(variable, other))
         for variable in sorted(removed.intersection(present))
         for other in [other for other in present if other != variable][:_PAIRS]
-    ][:most]
-    for pair in pairs:
-        joint = there.joint(pair)
-        if joint is not None:
-            result.note_difference(pair, belief.marginal(pair).distance(joint))
-    return len(pairs)
+    ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,15 +20,13 @@ from ibia.tables.threads import WORTH_SHARING, run_parts
 
 __all__ = ["Branches", "walk_trees"]
 
-Outcome = TypeVar("Outcome")
-
 Integers = NDArray[np.int64]
 Walk = list[tuple[int, int]]
 
 # Forests with fewer entries are worked through faster than they are shared out.
-_LARGE = 2**22
+_LARGE = 2**20
 # Pieces have about such a part of the whole, and at least so many entries, unless it is a single clique.
-_PART, _LEAST = 1.0 / 32, 2.0**17
+_PART, _LEAST = 1.0 / 16, 2.0**16
 
 
 def walk_trees(forest: Forest, space: Space) -> Walk:
@@ -130,8 +128,8 @@ class Branches(NamedTuple):
             np.bincount(cut, sizes).tolist(),
         )
 
-    def inwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
-        """Have all cliques done, each after those that hang on it; return what the calls returned."""
+    def inwards(self, work: Callable[[Integers], None], control: Control) -> None:
+        """Have all cliques done, each after those that hang on it."""
         ways = list(self.entries)
         for piece, parent in enumerate(self.parents):
             if parent >= 0:
@@ -142,10 +140,10 @@ class Branches(NamedTuple):
                 waiting[parent] += 1
         then = [[parent] if parent >= 0 else [] for parent in self.parents]
         pieces = [piece[::-1] for piece in self.pieces]
-        return _Round(pieces, work, waiting, then, ways, sum(self.entries)).run(control)
+        _Round(pieces, work, waiting, then, ways, sum(self.entries)).run(control)
 
-    def outwards(self, work: Callable[[Integers], Outcome], control: Control) -> list[Outcome]:
-        """Have all cliques done, each after the one that it hangs on; return what the calls returned."""
+    def outwards(self, work: Callable[[Integers], None], control: Control) -> None:
+        """Have all cliques done, each after the one that it hangs on."""
         ways = [0.0] * len(self.pieces)
         then: list[list[int]] = [[] for _ in self.pieces]
         for piece in range(len(self.pieces) - 1, -1, -1):
@@ -155,10 +153,10 @@ class Branches(NamedTuple):
                 then[parent].append(piece)
                 ways[parent] = max(ways[parent], ways[piece])
         waiting = [int(parent >= 0) for parent in self.parents]
-        return _Round(self.pieces, work, waiting, then, ways, sum(self.entries)).run(control)
+        _Round(self.pieces, work, waiting, then, ways, sum(self.entries)).run(control)
 
 
-class _Round(Generic[Outcome]):
+class _Round:
     """Pieces of work under way, some after others.
 
     Parameters
@@ -176,7 +174,7 @@ class _Round(Generic[Outcome]):
     def __init__(
         self,
         pieces: list[Integers],
-        work: Callable[[Integers], Outcome],
+        work: Callable[[Integers], None],
         waiting: list[int],
         then: list[list[int]],
         ways: list[float],
@@ -188,25 +186,21 @@ class _Round(Generic[Outcome]):
         self._waiting = waiting
         self._then = then
         self._ways = ways
-        self._outcomes: dict[int, Outcome] = {}
         self._ready = [(-ways[piece], piece) for piece, others in enumerate(waiting) if not others]
         heapq.heapify(self._ready)
         self._running = 0
         self._change = threading.Condition()
         self._failed = False
 
-    def run(self, control: Control) -> list[Outcome]:
-        """Do all pieces and return what the calls returned, in their order.
-
-        Where there is only one to be done, its large tables are shared instead.
-        """
+    def run(self, control: Control) -> None:
+        """Do all pieces. Where there is only one to be done, its large tables are shared instead."""
         while self._ready:
             if len(self._ready) == 1 or control.threads == 1:
                 _, piece = heapq.heappop(self._ready)
-                self._note(piece, self._work(self._pieces[piece]))
+                self._work(self._pieces[piece])
+                self._note(piece)
             else:
                 run_parts([self._help] * control.threads, self._entries, control)
-        return [self._outcomes[piece] for piece in range(len(self._pieces))]
 
     def _help(self) -> None:
         """Do pieces while there are several to be done."""
@@ -219,7 +213,7 @@ class _Round(Generic[Outcome]):
                 _, piece = heapq.heappop(self._ready)
                 self._running += 1
             try:
-                outcome = self._work(self._pieces[piece])
+                self._work(self._pieces[piece])
             except BaseException:
                 with self._change:
                     self._failed = True
@@ -229,12 +223,11 @@ class _Round(Generic[Outcome]):
                 raise
             with self._change:
                 self._running -= 1
-                self._note(piece, outcome)
+                self._note(piece)
                 self._change.notify_all()
 
-    def _note(self, piece: int, outcome: Outcome) -> None:
-        """Note what a piece has returned, and which others can be done now."""
-        self._outcomes[piece] = outcome
+    def _note(self, piece: int) -> None:
+        """Note that a piece is done, and which others can be done now."""
         for other in self._then[piece]:
             self._waiting[other] -= 1
             if not self._waiting[other]:

@@ -28,7 +28,7 @@ from ibia.tables.contract import LARGE, Rows, contract_in_chunks, contract_logar
 from ibia.tables.kernels import address_of
 from ibia.tables.threads import worth_sharing
 
-__all__ = ["Calibrated", "Inputs", "Marginals", "ZeroMassError", "calibrate"]
+__all__ = ["Calibrated", "Inputs", "Marginals", "Structure", "ZeroMassError", "calibrate"]
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -96,6 +96,7 @@ def calibrate(
     *,
     far_apart: bool = False,
     measure: bool = False,
+    structure: Structure | None = None,
 ) -> Calibrated:
     """Calibrate every tree.
 
@@ -111,17 +112,17 @@ def calibrate(
         Whether numbers are known to be so far apart that what is possible might vanish.
     measure
         Whether to tell if all is whole; the potentials' own spreads have to be known then.
+    structure
+        That of the forest, where it is calibrated more than once.
     """
-    walks = walk_trees(forest, space)
-    order = [clique for clique, _ in walks]
-    keys = [edge(clique, parent) for clique, parent in walks]
-    tables = [potentials[clique] for clique in order]
-    shared = [None if divisors is None else divisors.get(key) for key in keys]
-    inputs = list(chain.from_iterable(tables))
-    layout = _Layout(_trees(forest, walks), np.array(space.cardinalities, np.int64), _inputs(tables, inputs), space)
-    layout.plan.divisors[:] = [0 if table is None else address_of(table.values) for table in shared]
-    beliefs = {clique: space.unset(forest.scopes[clique]) for clique in order}
-    sepsets = {key: space.unset(forest.neighbours[key[0]][key[1]]) for key in keys if key[0] >= 0}
+    if structure is None:
+        structure = Structure(forest, space)
+    tables = [potentials[clique] for clique in structure.cliques]
+    layout = _Layout(structure.shape, _inputs(tables), space)
+    if divisors is not None:
+        shared = [divisors.get(key) for key in structure.edges]
+        layout.plan.divisors[:] = [0 if table is None else address_of(table.values) for table in shared]
+    beliefs, sepsets = structure.unset(space)
     log_z = layout.calibrate(beliefs.values(), sepsets.values(), far_apart)
     forest.beliefs, forest.sepsets = beliefs, sepsets
     return Calibrated(log_z, measure and not far_apart and layout.beliefs_whole(beliefs.values()))
@@ -144,7 +145,7 @@ class Marginals:
     """
 
     def __init__(self, trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> None:
-        self._layout = _Layout(trees, cardinalities, inputs, space)
+        self._layout = _Layout(_Shape(trees, cardinalities), inputs, space)
         self._far_apart = bool(inputs.spreads.sum() > _FAR_APART)
         self._ends = cardinalities.cumsum().tolist()
         self.values = self._layout.read_all()
@@ -166,23 +167,66 @@ class Marginals:
         return [self.values[start:stop] for start, stop in pairwise([0, *self._ends])]
 
 
-def _trees(forest: Forest, walks: Sequence[tuple[int, int]]) -> Trees:
-    """Return a forest in flat arrays, in the order of the walks."""
-    position = {-1: -1} | {clique: place for place, (clique, _) in enumerate(walks)}
-    parents = [position[parent] for _, parent in walks]
-    children: list[list[int]] = [[] for _ in walks]
-    for place, parent in enumerate(parents):
-        if parent >= 0:
-            children[parent].append(place)
-    return Trees(
-        *flat([forest.scopes[clique] for clique, _ in walks]),
-        np.array(parents, np.int64),
-        *flat(children),
-        *flat([forest.neighbours[clique][parent] if parent >= 0 else () for clique, parent in walks]),
-    )
+class _Shape:
+    """Trees in flat arrays, and what follows from their sizes."""
+
+    def __init__(self, trees: Trees, cardinalities: Integers) -> None:
+        self.trees = trees
+        self.cardinalities = cardinalities
+        self.count = trees.parents.size
+        # Entries of each clique's product, and of each edge's messages; a root has none.
+        self.clique_sizes = np.multiply.reduceat(cardinalities[trees.scopes], trees.scope_starts[:-1], dtype=float)
+        has_parent = trees.parents >= 0
+        self.sepset_sizes = np.zeros(self.count, np.int64)
+        self.sepset_sizes[has_parent] = np.multiply.reduceat(
+            cardinalities[trees.sepsets], trees.sepset_starts[:-1][has_parent]
+        )
+
+    @cached_property
+    def branches(self) -> Branches:
+        """Cliques that can be worked on side by side, and the others."""
+        return Branches.cut(self.trees.parents, self.clique_sizes)
 
 
-def _inputs(tables: Sequence[Sequence[Table]], inputs: Sequence[Table]) -> Inputs:
+class Structure:
+    """What calibration has to know of a forest beside its tables.
+
+    Attributes
+    ----------
+    cliques
+        Parents before children.
+    edges
+        Of each clique with its parent (with −1, if it is a root).
+    shape
+        The same in flat arrays.
+    """
+
+    def __init__(self, forest: Forest, space: Space) -> None:
+        walks = walk_trees(forest, space)
+        self.cliques = [clique for clique, _ in walks]
+        self.edges = [edge(clique, parent) for clique, parent in walks]
+        self._scopes = [forest.scopes[clique] for clique in self.cliques]
+        self._sepsets = [forest.neighbours[clique][parent] if parent >= 0 else () for clique, parent in walks]
+        position = {-1: -1} | {clique: place for place, clique in enumerate(self.cliques)}
+        parents = [position[parent] for _, parent in walks]
+        children: list[list[int]] = [[] for _ in walks]
+        for place, parent in enumerate(parents):
+            if parent >= 0:
+                children[parent].append(place)
+        trees = Trees(*flat(self._scopes), np.array(parents, np.int64), *flat(children), *flat(self._sepsets))
+        self.shape = _Shape(trees, np.array(space.cardinalities, np.int64))
+
+    def unset(self, space: Space) -> tuple[dict[int, Table], dict[Edge, Table]]:
+        """Return tables of all cliques and sepsets that are about to be written."""
+        beliefs = space.unset_each(self._scopes, self.shape.clique_sizes.astype(np.int64))
+        sepsets = space.unset_each(self._sepsets, self.shape.sepset_sizes)
+        edges = {key: table for key, table in zip(self.edges, sepsets, strict=True) if key[0] >= 0}
+        return dict(zip(self.cliques, beliefs, strict=True)), edges
+
+
+def _inputs(tables: Sequence[Sequence[Table]]) -> Inputs:
+    """Lay out the tables whose product belongs to each clique."""
+    inputs = list(chain.from_iterable(tables))
     return Inputs(
         ends([len(part) for part in tables]),
         *flat([table.scope for table in inputs]),
@@ -198,21 +242,14 @@ class _Layout:
     such edges, and those are handled here, one at a time.
     """
 
-    def __init__(self, trees: Trees, cardinalities: Integers, inputs: Inputs, space: Space) -> None:
+    def __init__(self, shape: _Shape, inputs: Inputs, space: Space) -> None:
         self.space = space
-        self.trees = trees
-        count = trees.parents.size
-        self.count = count
-        has_parent = trees.parents >= 0
-        # Entries of each edge's messages; a root has none.
-        self.sizes = np.zeros(count, np.int64)
-        self.sizes[has_parent] = np.multiply.reduceat(
-            cardinalities[trees.sepsets], trees.sepset_starts[:-1][has_parent]
-        )
+        self.shape = shape
+        count = shape.count
         nothing, no_reads = np.empty(0, np.int64), np.zeros(count + 1, np.int64)
         self.plan = Plan(
-            cardinalities,
-            *trees,
+            shape.cardinalities,
+            *shape.trees,
             input_starts=inputs.starts,
             input_scope_starts=inputs.scope_starts,
             input_scopes=inputs.scopes,
@@ -225,6 +262,7 @@ class _Layout:
             scales=np.ones(count),
             attenuations=np.zeros(count),
             ranges=np.zeros(count),
+            log_scales=np.zeros(count),
             beliefs=np.zeros(count, np.int64),
             read_starts=no_reads,
             read_variables=nothing,
@@ -260,15 +298,15 @@ class _Layout:
     def _spreads(self) -> Array:
         """Return for each clique how far apart the entries of its inputs' product are at most."""
         starts = self._inputs.starts
-        owners = np.arange(self.count).repeat(starts[1:] - starts[:-1])
-        spreads = np.zeros(self.count)
+        owners = np.arange(self.shape.count).repeat(starts[1:] - starts[:-1])
+        spreads = np.zeros(self.shape.count)
         np.add.at(spreads, owners, self._inputs.spreads)
         return spreads
 
     def read_all(self) -> Array:
         """Give the marginals of all variables memory, end to end, to be filled by `run`."""
         cardinalities = self.plan.cardinalities
-        readings = assign_readings(self.trees, cardinalities)
+        readings = assign_readings(self.shape.trees, cardinalities)
         ends = cardinalities.cumsum()
         values = memory.allocate(int(ends[-1]), 0.0)
         addresses = address_of(values) + 8 * (ends - cardinalities)
@@ -284,35 +322,24 @@ class _Layout:
 
     def run(self) -> float:
         """Pass all messages and return log Z."""
-        if not self.count:
+        if not self.shape.count:
             return 0.0
         if self._arena is None:
             self._allocate()
         self.plan.scales.fill(1.0)
         control = self.space.control
-        log_scales = self._branches.inwards(partial(self._pass, COLLECT), control)
-        log_scales += self._branches.outwards(partial(self._pass, DISTRIBUTE), control)
-        return math.fsum(log_scales)
-
-    @cached_property
-    def _clique_sizes(self) -> Array:
-        """Entries of each clique's product."""
-        trees = self.trees
-        return np.multiply.reduceat(self.plan.cardinalities[trees.scopes], trees.scope_starts[:-1], dtype=float)
-
-    @cached_property
-    def _branches(self) -> Branches:
-        """Cliques that can be worked on side by side, and the others."""
-        return Branches.cut(self.trees.parents, self._clique_sizes)
+        self.shape.branches.inwards(partial(self._pass, COLLECT), control)
+        self.shape.branches.outwards(partial(self._pass, DISTRIBUTE), control)
+        return math.fsum(self.plan.log_scales)
 
     def run_logarithms(self) -> float:
         """Do the same with logarithms: slowly, but no number vanishes."""
-        if not self.count:
+        if not self.shape.count:
             return 0.0
         control = self.space.control
-        if control.left() < _LOGARITHM_SECONDS * self._clique_sizes.sum():
+        if control.left() < _LOGARITHM_SECONDS * self.shape.clique_sizes.sum():
             raise TooSlow
-        log_z = propagate_logarithms(self.plan, self.sizes, control)
+        log_z = propagate_logarithms(self.plan, self.shape.sepset_sizes, control)
         if log_z == -math.inf:
             raise ZeroMassError
         return log_z
@@ -332,7 +359,7 @@ class _Layout:
         """Return for each clique how far apart the entries of its inputs, times what its children sent, can be."""
         plan = self.plan
         has_parent = plan.parents >= 0
-        return self._spreads() + np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.count)
+        return self._spreads() + np.bincount(plan.parents[has_parent], plan.ranges[has_parent], self.shape.count)
 
     def nothing_lost(self) -> bool:
         """Tell whether no entry of a message that counts was taken for zero.
@@ -357,8 +384,8 @@ class _Layout:
     def _allocate(self) -> None:
         """Give the messages of all edges that are not large their places in one array."""
         plan = self.plan
-        small = self.sizes < LARGE
-        sizes = self.sizes * small
+        small = self.shape.sepset_sizes < LARGE
+        sizes = self.shape.sepset_sizes * small
         ends = sizes.cumsum()
         total = int(ends[-1])
         divided = bool(plan.divisors.any())
@@ -371,39 +398,38 @@ class _Layout:
         if divided:
             np.copyto(plan.ratios, places + 16 * total, where=small & (plan.divisors != 0))
 
-    def _pass(self, phase: int, cliques: Integers) -> float:
-        """Work through cliques one after the other; return the logarithm of the scales taken out."""
+    def _pass(self, phase: int, cliques: Integers) -> None:
+        """Work through cliques one after the other."""
         cliques = np.ascontiguousarray(cliques)
         control = self.space.control
-        log_scale, place = 0.0, 0
+        place = 0
         while place < cliques.size:
             control.check()
             clique = int(cliques[place])
-            entries = self._clique_sizes[clique]
+            entries = self.shape.clique_sizes[clique]
             large = entries >= LARGE
             if large:
                 self._provide(phase, clique)
             following, logarithmic = place + 1, bool(self.plan.logarithmic[clique])
             if large and (worth_sharing(entries, control) or logarithmic):
-                scale = self._one_by_one(phase, clique, logarithmic)
+                self._one_by_one(phase, clique, logarithmic)
             else:
-                scale, following = propagate(self.plan, phase, cliques, place)
+                following = propagate(self.plan, phase, cliques, place)
                 if following == place:
-                    scale, following = self._one_by_one(phase, clique, True), place + 1
+                    self._one_by_one(phase, clique, True)
+                    following += 1
+            if following < 0:
+                raise ZeroMassError
             place = following
-            log_scale += scale
             if large and phase == DISTRIBUTE:
                 self._let_go(clique)
-            if math.isnan(log_scale):
-                raise ZeroMassError
-        return log_scale
 
-    def _one_by_one(self, phase: int, clique: int, logarithmic: bool) -> float:
+    def _one_by_one(self, phase: int, clique: int, logarithmic: bool) -> None:
         """Do what `propagate` does for one large clique, on several threads, or with logarithms."""
         plan = self.plan
         has_parent = bool(plan.parents[clique] >= 0)
         if phase == COLLECT and not has_parent:
-            return 0.0
+            return
         rows = rows_of(plan, clique, phase)
         _clear(rows)
         product = int(plan.beliefs[clique]) if phase == DISTRIBUTE else 0
@@ -415,7 +441,8 @@ class _Layout:
             total, logarithm = contract_logarithms_in_parts(rows, product, self.space.control)
             if phase == COLLECT or not has_parent:
                 log_scale = logarithm
-        return log_scale + finish(plan, clique, phase, total, log_scale)
+        if not finish(plan, clique, phase, total, log_scale):
+            raise ZeroMassError
 
     def _children(self, clique: int) -> list[int]:
         plan = self.plan
@@ -444,8 +471,8 @@ class _Layout:
     def _give(self, kind: str, place: int) -> None:
         """Allocate a large edge's message, unless it has lasting memory."""
         addresses: Integers = getattr(self.plan, kind)
-        if self.sizes[place] >= LARGE and not (self._keep and kind == "upward"):
-            message = memory.allocate_unset(int(self.sizes[place]))
+        if self.shape.sepset_sizes[place] >= LARGE and not (self._keep and kind == "upward"):
+            message = memory.allocate_unset(int(self.shape.sepset_sizes[place]))
             self._messages[kind, place] = message
             addresses[place] = address_of(message)
 

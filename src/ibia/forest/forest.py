@@ -73,6 +73,12 @@ class Forest:
         copy.sepsets = dict(self.sepsets)
         return copy
 
+    def twin(self) -> Forest:
+        """Return a forest without tables of the very same structure: neither must be changed any more."""
+        twin = Forest()
+        twin.scopes, twin.neighbours = self.scopes, self.neighbours
+        return twin
+
     def holders(self) -> dict[int, set[int]]:
         """Return for each variable the cliques that hold it."""
         holders: dict[int, set[int]] = {}

@@ -8,7 +8,34 @@ from ibia.forest.forest import Forest
 from ibia.tables import Scope, Space, Table
 from ibia.tables.contract import LARGE
 
-__all__ = ["Queried"]
+__all__ = ["Queried", "Rooted"]
+
+
+class Rooted:
+    """A forest as it hangs from any roots.
+
+    Attributes
+    ----------
+    holders
+        Variable → cliques that hold it.
+    parents, depths
+        Clique → the next one on the way to its root (−1: none), and how far that is.
+    tops
+        Variable → the clique that holds it and is nearest to the root.
+    """
+
+    def __init__(self, forest: Forest) -> None:
+        self.forest = forest
+        self.holders = forest.holders()
+        self.parents: dict[int, int] = {}
+        self.depths = {-1: -1}
+        self.tops: dict[int, int] = {}
+        for tree in forest.trees():
+            for clique, parent in tree:
+                self.parents[clique] = parent
+                self.depths[clique] = self.depths[parent] + 1
+                for variable in forest.scopes[clique]:
+                    self.tops.setdefault(variable, clique)
 
 
 @dataclass
@@ -21,30 +48,13 @@ class Queried:
         Those of the forest's cliques; its own sepsets may be others'.
     limit
         Queries that would need a table of more bits are not answered.
-    holders
-        Variable → cliques that hold it.
     """
 
-    forest: Forest
+    rooted: Rooted
     beliefs: dict[int, Table]
     space: Space
     limit: float
-    holders: dict[int, set[int]] = field(init=False)
     _reciprocals: dict[tuple[int, int], Table] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.holders = self.forest.holders()
-        # The trees as they hang from any root: the next clique on the way there, and how far it is; of the cliques that
-        # hold a variable, the nearest to it.
-        self._parents: dict[int, int] = {}
-        self._depths = {-1: -1}
-        self._tops: dict[int, int] = {}
-        for tree in self.forest.trees():
-            for clique, parent in tree:
-                self._parents[clique] = parent
-                self._depths[clique] = self._depths[parent] + 1
-                for variable in self.forest.scopes[clique]:
-                    self._tops.setdefault(variable, clique)
 
     def joint(self, scope: Scope) -> Table | None:
         """Return the joint marginal over `scope`, normalised, or None if it would need too large a table.
@@ -57,8 +67,8 @@ class Queried:
         wanted = set(scope)
         result: Table | None = None
         while wanted:
-            first = min(wanted, key=lambda variable: (len(self.holders[variable]), variable))
-            root = min(self.holders[first], key=lambda clique: self._distance(clique, wanted))
+            first = min(wanted, key=lambda variable: (len(self.rooted.holders[variable]), variable))
+            root = min(self.rooted.holders[first], key=lambda clique: self._distance(clique, wanted))
             part = self._from_tree(root, wanted)
             if part is None:
                 return None
@@ -76,7 +86,7 @@ class Queried:
 
     def _distance(self, clique: int, wanted: set[int]) -> tuple[int, int, int]:
         """Return a sort key: cliques that hold most of the wanted variables first, then small ones."""
-        return (-len(wanted.intersection(self.forest.scopes[clique])), self.beliefs[clique].values.size, clique)
+        return (-len(wanted.intersection(self.rooted.forest.scopes[clique])), self.beliefs[clique].values.size, clique)
 
     def _reciprocal(self, clique: int, parent: int) -> Table:
         """Return one over the belief of a sepset, as the clique that sends over it has it.
@@ -85,7 +95,7 @@ class Queried:
         """
         found = self._reciprocals.get((clique, parent))
         if found is None:
-            sepset = self.forest.neighbours[clique][parent]
+            sepset = self.rooted.forest.neighbours[clique][parent]
             found = self._reciprocals[clique, parent] = self.beliefs[clique].over(sepset).reciprocal()
         return found
 
@@ -103,11 +113,11 @@ class Queried:
 
     def _subtree(self, root: int, wanted: set[int]) -> set[int]:
         """Return the smallest subtree around `root` that holds those of the wanted variables that its tree has."""
-        scopes, parents, depths = self.forest.scopes, self._parents, self._depths
+        scopes, parents, depths = self.rooted.forest.scopes, self.rooted.parents, self.rooted.depths
         needed = {root}
         for variable in wanted.difference(scopes[root]):
             # Whoever comes from outside enters the cliques of a variable at the top of them.
-            clique, top = root, self._tops[variable]
+            clique, top = root, self.rooted.tops[variable]
             path: list[int] = []
             while clique != top and variable not in scopes[clique]:
                 if depths[clique] >= depths[top]:
@@ -124,7 +134,7 @@ class Queried:
         return needed
 
     def _from_tree(self, root: int, wanted: set[int]) -> Table | None:
-        forest, space = self.forest, self.space
+        forest, space = self.rooted.forest, self.space
         needed = self._subtree(root, wanted)
         walk = forest.walk(root, needed)
         parents = dict(walk)

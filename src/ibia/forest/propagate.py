@@ -75,6 +75,8 @@ class Plan(NamedTuple):
         Minus the logarithm of the largest entry of what the clique sent before it was scaled (a root: of its total).
     ranges
         Logarithm of the largest over the smallest positive entry of what the clique sent.
+    log_scales
+        Logarithm of the scale that was taken out at the clique: of what it sent, of a root of its total.
     scales
         What the clique's product is to be divided by beyond that to sum to one.
     beliefs
@@ -105,6 +107,7 @@ class Plan(NamedTuple):
     scales: NDArray[np.float64]
     attenuations: NDArray[np.float64]
     ranges: NDArray[np.float64]
+    log_scales: NDArray[np.float64]
     beliefs: Integers
     read_starts: Integers
     read_variables: Integers
@@ -201,10 +204,8 @@ def vanished(plan: Plan, clique: int, phase: int, total: float) -> bool:
 
 
 @_compile
-def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) -> float:
-    """Turn the sums of a clique's product into messages; return the logarithm of the scale taken out.
-
-    Not a number: the product is zero everywhere.
+def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) -> bool:
+    """Turn the sums of a clique's product into messages; return whether it was anything but zero everywhere.
 
     Parameters
     ----------
@@ -213,14 +214,14 @@ def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) 
     """
     if phase == COLLECT:
         if plan.parents[clique] < 0:
-            return 0.0
+            return True
         message = array_at(plan.upward[clique], _entries(plan, plan.sepset_starts, plan.sepsets, clique))
         largest, smallest = 0.0, np.inf
         for i in range(message.size):
             largest = max(largest, message[i])
             smallest = min(smallest, message[i] if message[i] > 0.0 else np.inf)
         if not largest > 0.0:
-            return np.nan
+            return False
         plan.ranges[clique] = math.log(largest) - math.log(smallest)
         _scale(message, 1.0 / largest)
         plan.scales[clique] = largest
@@ -230,11 +231,12 @@ def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) 
             ratio = array_at(plan.ratios[clique], message.size)
             for i in range(message.size):
                 ratio[i] = message[i] / divisor[i] if divisor[i] > _TINY else 0.0
-        return math.log(largest)
+        plan.log_scales[clique] = taken_out + math.log(largest)
+        return True
     scale = 1.0 / plan.scales[clique]
     if plan.parents[clique] < 0 or plan.logarithmic[clique]:
         if not total > 0.0:
-            return np.nan
+            return False
         scale = 1.0 / total
         plan.attenuations[clique] = -math.log(total) - taken_out
     for k in range(plan.child_starts[clique], plan.child_starts[clique + 1]):
@@ -256,7 +258,9 @@ def finish(plan: Plan, clique: int, phase: int, total: float, taken_out: float) 
         _scale(array_at(plan.reads[k], plan.cardinalities[plan.read_variables[k]]), scale)
     if plan.beliefs[clique] and scale != 1.0:
         _scale(array_at(plan.beliefs[clique], _entries(plan, plan.scope_starts, plan.scopes, clique)), scale)
-    return math.log(total) if plan.parents[clique] < 0 else 0.0
+    if plan.parents[clique] < 0:
+        plan.log_scales[clique] = taken_out + math.log(total)
+    return True
 
 
 @_inside
@@ -289,13 +293,12 @@ def _read_sepset(plan: Plan, clique: int) -> None:
 
 
 @_compile
-def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[float, int]:
+def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> int:
     """Work through cliques, from a place in a list on, until a large one comes that is not the first, or for long.
 
-    Returns the logarithm of the scales taken out (not a number: zero mass) and the place that comes next: the same one
-    if a large clique has to be done with logarithms.
+    Returns the place that comes next: the same one if a large clique has to be done with logarithms, −1 if one is zero
+    everywhere.
     """
-    log_scale = 0.0
     work = 0
     first = place
     while place < cliques.size and work < _WORK:
@@ -332,6 +335,7 @@ def propagate(plan: Plan, phase: int, cliques: Integers, place: int) -> tuple[fl
             total, logarithm = contract_logarithms(rows, product)
             if phase == COLLECT or plan.parents[clique] < 0:
                 taken_out = logarithm
-        log_scale += taken_out + finish(plan, clique, phase, total, taken_out)
+        if not finish(plan, clique, phase, total, taken_out):
+            return -1
         place += 1
-    return log_scale, place
+    return place

@@ -9,6 +9,7 @@ gets wider by it. Compiled; knows vertices from 0 on, nothing of variables.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from ibia.control import Control
 from ibia.forest.elimination import Elimination, eliminate, extended, missing_edges
 from ibia.forest.front import by_fronts
 from ibia.forest.graph import Graph, local_graph
-from ibia.forest.search import WIDEST, rank
+from ibia.forest.search import WIDEST, WORTH_WAKING, rank
 from ibia.forest.triangulate import maximal_cliques
 from ibia.sorting import sort_parts
+from ibia.threads import run_all
 
 __all__ = ["refine"]
 
@@ -473,8 +475,12 @@ def refine(
     """
     share = (1.0 - _LAST_SHARE) / len(starts)
     searches = [_Refinement(graph, log2, start, good_enough, control, seed) for start in starts]
-    for search in searches:
-        search.run(share * effort, most_entries)
+    calls = [partial(search.run, share * effort, most_entries) for search in searches]
+    if control is not None and share * effort * min(starts[0].size, most_entries) >= WORTH_WAKING:
+        run_all(calls, control)
+    else:
+        for call in calls:
+            call()
     best = min(searches, key=lambda search: rank(search.best, bound))
     best.run(_LAST_SHARE * effort, most_entries)
     return best.best

@@ -23,7 +23,7 @@ from ibia.forest.front import by_fronts
 from ibia.forest.graph import Graph
 from ibia.threads import run_all
 
-__all__ = ["MOST_ENTRIES", "WIDEST", "rank", "search", "search_fronts"]
+__all__ = ["MOST_ENTRIES", "WIDEST", "WORTH_WAKING", "rank", "search", "search_fronts"]
 
 Integers = NDArray[np.int64]
 Bits = NDArray[np.float64]
@@ -43,7 +43,7 @@ WIDEST = 64.0
 # Starts of fronts besides two ends, and a share that, taken again and again, leaves no gaps.
 _STARTS, _GOLDEN = 4, 0.6180339887498949
 # Waking another thread takes longer than so many steps.
-_WORTH_WAKING = 2**15
+WORTH_WAKING = 2**15
 # What is not compiled takes as long, for each attempt, as so many steps.
 _ATTEMPT = 20_000
 _NONE: Integers = np.empty(0, np.int64)
@@ -199,7 +199,7 @@ class _Attempts:
             for found, steps in [call() for call in calls] if control is None else run_all(calls, control):
                 begun.popleft()
                 self._work += steps
-                if control is not None and steps >= _WORTH_WAKING:
+                if control is not None and steps >= WORTH_WAKING:
                     self._side_by_side = max(self._side_by_side, control.threads)
                 changed, self._best = found is not self._best, found
                 if changed or self._exceeds(effort):

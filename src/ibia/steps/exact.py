@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.forest.branches import Branches
+from ibia.forest.calibrate import Structure
 from ibia.forest.forest import Edge, Forest, edge
+from ibia.forest.joint import Rooted
 from ibia.tables import Scope, Space, Table
 
 __all__ = ["Core", "marginalise_exactly"]
@@ -91,6 +93,16 @@ class Core:
         """Drop all beliefs; `fill` makes them again."""
         self.full = {}
         self.forest.clear_tables()
+
+    @cached_property
+    def structure(self) -> Structure:
+        """Of the forest, for calibrating it again and again."""
+        return Structure(self.forest, self.space)
+
+    @cached_property
+    def rooted(self) -> Rooted:
+        """The forest as it hangs from any roots, for joint queries."""
+        return Rooted(self.forest)
 
     def fill(self, forest: Forest) -> None:
         """Make all tables from those of the forest that the core came from."""

@@ -34,6 +34,10 @@ Low = NDArray[np.uint32]
 
 # Below this a divisor counts as zero: ratios of tiny numbers overflow, and infinity times zero is not a number.
 TINY = 1e-200
+# One over a smaller mass would overflow.
+SMALLEST_MASS = 2.0**-1000
+# Sums of many entries are one up to this: scaling would not make them better.
+ROUNDING = 1e-14
 
 # Sums may be reassociated (so that they vectorise); nothing else of IEEE arithmetic is given up.
 _FAST = {"reassoc", "contract", "nsz"}

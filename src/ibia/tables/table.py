@@ -7,7 +7,7 @@ Methods whose name ends in ``_in`` change the table they are called on; all othe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
@@ -18,17 +18,21 @@ from numpy.typing import NDArray
 from ibia.control import Control
 from ibia.tables import kernels, memory
 from ibia.tables.contract import LARGE, Rows, contract_in_chunks
+from ibia.tables.kernels import ROUNDING, SMALLEST_MASS
 from ibia.tables.maps import IndexMap, index_map
 from ibia.tables.threads import run_parts, worth_sharing
 
 __all__ = ["Scope", "Space", "Table"]
 
 Scope = tuple[int, ...]
+Integers = NDArray[np.int64]
 
 # Maps are small (a few thousand entries); this many are kept before the cache starts afresh.
 _CACHED_MAPS = 20_000
 # Large tables are worked on in so many parts, which may go to several threads.
 _PARTS = 4
+# Smaller tables that are made together share an array.
+_SHARED = 2**12
 
 
 class Space:
@@ -89,6 +93,18 @@ class Space:
     def unset(self, scope: Scope) -> Table:
         """Return a table over `scope` that is about to be written."""
         return Table(self, scope, memory.allocate_unset(self.size(scope)))
+
+    def unset_each(self, scopes: Collection[Scope], sizes: Integers) -> list[Table]:
+        """Return tables of these sizes that are about to be written; small ones share an array."""
+        shared = memory.allocate_unset(int(sizes[sizes < _SHARED].sum()))
+        tables, place = [], 0
+        for scope, size in zip(scopes, sizes.tolist(), strict=True):
+            if size < _SHARED:
+                tables.append(Table(self, scope, shared[place : place + size]))
+                place += size
+            else:
+                tables.append(Table(self, scope, memory.allocate_unset(size)))
+        return tables
 
     def rows(self, scope: Scope, inputs: Sequence[Table], outputs: Sequence[Table]) -> Rows:
         """Return the contraction of `inputs` over `scope` to `outputs`."""
@@ -258,18 +274,17 @@ class Table:
         mass = self.mass()
         if mass <= 0.0:
             return -math.inf
-        if mass < _SMALLEST_MASS:
-            # One over it would overflow.
-            self.scale_in(1.0 / _SMALLEST_MASS)
-            return math.log(_SMALLEST_MASS) + self.normalise_in()
-        if abs(mass - 1.0) > _ROUNDING:
+        if mass < SMALLEST_MASS:
+            self.scale_in(1.0 / SMALLEST_MASS)
+            return math.log(SMALLEST_MASS) + self.normalise_in()
+        if abs(mass - 1.0) > ROUNDING:
             self.scale_in(1.0 / mass)
         return math.log(mass)
 
     def normalised(self) -> Table:
         """Return this table, or, if it does not sum to one, a copy that does."""
         mass = self.mass()
-        if abs(mass - 1.0) <= _ROUNDING:
+        if abs(mass - 1.0) <= ROUNDING:
             return self
         copy = self.copy()
         copy.normalise_in()
@@ -297,8 +312,3 @@ class Table:
         partner, _ = self.space.partner(scope, self.scope)
         result._in_parts(kernels.gather, (0, 6), *partner, self.values, 0, result.values)
         return result
-
-
-_SMALLEST_MASS = 2.0**-1000
-# Sums of many entries are one up to this: scaling would not make them better.
-_ROUNDING = 1e-14
