@@ -67,14 +67,21 @@ def one_by_one(cases: list[Case], fewest: int = 2) -> list[int]:
 
 
 class Hand:
-    """Runs one alternative after the other, a stage at a time."""
+    """Runs one alternative after the other, a stage at a time.
 
-    def __init__(self, portfolio: Portfolio, cases: list[Case]) -> None:
-        self.portfolio, self.cases = portfolio, cases
+    Parameters
+    ----------
+    eager
+        Whether it goes on with what will probably count, where there is nothing else to do.
+    """
+
+    def __init__(self, portfolio: Portfolio, cases: list[Case], eager: bool = False) -> None:
+        self.portfolio, self.cases, self.eager = portfolio, cases, eager
         self.number: int | None = None
         self.stage = 0
         self.held: list[int] = []
         self.finished: list[int] = []
+        self.tried: list[int] = []
 
     def step(self) -> bool:
         """Do a little; return whether there was anything to do."""
@@ -86,6 +93,13 @@ class Hand:
                 self.number, self.stage = decided[0], 2
             else:
                 self.number, self.stage = portfolio.take(), 0
+            if self.number is None and self.eager:
+                tried = [number for number in self.held if portfolio.worth_a_try(number)]
+                if tried:
+                    self.held.remove(tried[0])
+                    self.tried.append(tried[0])
+                    portfolio.note_answer(tried[0], answer_of(tried[0], self.cases[tried[0]][1]))
+                    return True
             return self.number is not None
         entries, disagreement, lossless = self.cases[self.number]
         if self.stage == 0:
@@ -112,12 +126,14 @@ class Hand:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("losses", [0.0, 0.02])
-def test_answer_is_that_of_one_hand(count: int, losses: float) -> None:
+@pytest.mark.parametrize("eager", [False, True])
+def test_answer_is_that_of_one_hand(count: int, losses: float, eager: bool) -> None:
+    tried = 0
     for seed in range(200):
         chance = random.Random(seed)
         cases = cases_of(chance)
         portfolio = portfolio_of_eighteen()
-        hands = [Hand(portfolio, cases) for _ in range(count)]
+        hands = [Hand(portfolio, cases, eager) for _ in range(count)]
         while (answer := portfolio.answer()) is None:
             hand = chance.choice(hands)
             if chance.random() < losses:
@@ -128,6 +144,8 @@ def test_answer_is_that_of_one_hand(count: int, losses: float) -> None:
         expected = one_by_one(cases)
         assert answer.posterior.log_z == math.fsum(2.0**number for number in expected) / len(expected)
         assert answer.order == str(min(expected, key=lambda number: cases[number][1]))
+        tried += sum(len(hand.tried) for hand in hands)
+    assert bool(tried) == (eager and count > 1)
 
 
 @pytest.mark.parametrize("count", [1, 3])

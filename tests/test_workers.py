@@ -159,6 +159,82 @@ def test_a_worker_that_is_killed_costs_time_only(
     assert wait_until(lambda: not is_running(killed[0]))
 
 
+@pytest.fixture
+def expensive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have two alternatives tried, and only the better one finished, as where they take long."""
+    monkeypatch.setattr("ibia.portfolio.WORK", 0.0)
+    monkeypatch.setattr("ibia.portfolio.AVERAGED", 0.0)
+
+
+def test_the_first_is_finished_while_a_worker_is_still_at_the_other(
+    expensive: None, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = grid(np.random.default_rng(5))
+    alone = infer(model, bound=2, threads=1)
+    first = alone.orders[0]
+    finished = threading.Event()
+    answer, ask = Trial.answer, Worker.ask
+
+    def noting(self: Trial, sweeps: int, *arguments: Any) -> Any:
+        solved = answer(self, sweeps, *arguments)
+        if sweeps > 1:
+            finished.set()
+        return solved
+
+    def late(self: Worker, name: str, *arguments: Any) -> Any:
+        # The worker is slow: it begins when this process has finished.
+        assert name != "start" or finished.wait(30.0)
+        return ask(self, name, *arguments)
+
+    monkeypatch.setattr(Trial, "answer", noting)
+    monkeypatch.setattr(Worker, "ask", late)
+    assert_same(alone, infer(model, bound=2, threads=2))
+    assert [alternative.order for alternative in started] != [first]
+
+
+def test_what_turns_out_worse_is_given_up(
+    expensive: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = grid(np.random.default_rng(5))
+    firsts: list[str] = []
+    trying = threading.Event()
+    answer, ask = Trial.answer, Worker.ask
+
+    def seems_off(solved: Any) -> float:
+        firsts.append(solved.order)
+        return float(solved.order == firsts[0])
+
+    monkeypatch.setattr("ibia.portfolio._seems_off", seems_off)
+    alone = infer(model, bound=2, threads=1)
+    assert alone.orders != (firsts[0],)
+    given_up = []
+
+    def waiting(self: Trial, sweeps: int, proceed: Callable[[], None] | None = None) -> Any:
+        if sweeps > 1 and self._alternative.order == firsts[0]:
+            assert proceed is not None
+            trying.set()
+            patience = time.monotonic() + 30.0
+            try:
+                while time.monotonic() < patience:
+                    proceed()
+                    time.sleep(0.01)
+            except Exception:
+                given_up.append(self)
+                raise
+        return answer(self, sweeps, proceed)
+
+    def late(self: Worker, name: str, *arguments: Any) -> Any:
+        # What shows that the other one is better comes when this process goes on with the first already.
+        assert name != "answer" or trying.wait(30.0)
+        return ask(self, name, *arguments)
+
+    monkeypatch.setattr(Trial, "answer", waiting)
+    monkeypatch.setattr(Worker, "ask", late)
+    request.getfixturevalue("helped")
+    assert_same(alone, infer(model, bound=2, threads=2))
+    assert len(given_up) == 1
+
+
 def test_what_goes_wrong_in_a_worker_is_done_here(
     alone: Result, helped: list[Alternative], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ibia.backward.posterior import Posterior
-from ibia.backward.sweeps import Sweeper
+from ibia.backward.sweeps import Proceed, Sweeper
 from ibia.costs import alternative_work
 from ibia.forest.calibrate import ZeroMassError
 from ibia.prepare import Problem
@@ -80,17 +80,23 @@ class Trial:
         self._problem, self._alternative = problem, alternative
         self._sweeper = self._sweeper_of(steps)
 
-    def answer(self, sweeps: int) -> Solved:
-        """Sweep backward until there were so many sweeps, or the steps agree, and return the answer."""
+    def answer(self, sweeps: int, proceed: Proceed | None = None) -> Solved:
+        """Sweep backward until there were so many sweeps, or the steps agree, and return the answer.
+
+        Parameters
+        ----------
+        proceed
+            Called now and then; it may raise an error to end all.
+        """
         try:
-            posterior = self._sweeper.run(sweeps)
+            posterior = self._sweeper.run(sweeps, proceed)
         except ZeroMassError:
             if self._sweeper.steps[0].far_apart:
                 raise
             # Numbers have vanished in a clique, though not in all.
             settings = replace(self._alternative.settings, far_apart=True)
             self._sweeper = self._sweeper_of(run_forward(self._problem, self._alternative._replace(settings=settings)))
-            posterior = self._sweeper.run(sweeps)
+            posterior = self._sweeper.run(sweeps, proceed)
         return solved(posterior, self._sweeper.steps, self._alternative.order, self._sweeper.whole)
 
     def _sweeper_of(self, steps: list[Step]) -> Sweeper:

@@ -2,7 +2,8 @@
 
 Everyone who is free takes the next alternative that seems to be needed. The portfolios decide what counts as if all had
 come one after the other, so the answers have the same bits whoever did what; a worker that is lost costs time only.
-Cores that nobody runs an alternative on help with the large tables of the others.
+This process, when it has nothing else to do, finishes what will probably count. Cores that nobody runs an alternative
+on help with the large tables of the others.
 """
 
 from __future__ import annotations
@@ -153,6 +154,12 @@ class Schedule:
             taken = portfolio.take()
             if taken is not None:
                 yield portfolio, taken
+        # While others are at work this process can go on, and give up when it turns out to be in vain.
+        if isinstance(hand, _Own) and any(other is not hand for other in self._busy):
+            for task in self._held.get(hand, {}):
+                portfolio, number = task
+                if portfolio.worth_a_try(number):
+                    yield task
 
     def _set_busy(self, hand: _Hand, busy: bool) -> None:
         """Note who works, and share out the threads."""
@@ -170,15 +177,23 @@ class Schedule:
         portfolio, number = task
         held = self._held.setdefault(hand, {})
         trial = held.pop(task, None)
+        begun = trial is not None
         if trial is None:
             trial = self._try(hand, portfolio, number)
         with self._change:
             worth_finishing = portfolio.worth_finishing(number)
-            if worth_finishing is None:
+            # What was begun and not known to be needed was left; who takes it up again has nothing better to do.
+            if worth_finishing is None and not begun:
                 held[task] = trial
                 return
-        if worth_finishing:
-            answer = trial.answer(self._sweeps)
+
+        def proceed() -> None:
+            with self._change:
+                if portfolio.worth_finishing(number) is False:
+                    raise _NotNeeded
+
+        if worth_finishing is not False:
+            answer = trial.answer(self._sweeps, proceed)
             with self._change:
                 portfolio.note_answer(number, answer)
                 self._change.notify_all()

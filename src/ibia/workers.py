@@ -21,6 +21,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from ibia.alternative import Alternative, Progress, Solved
+from ibia.backward.sweeps import Proceed
 from ibia.control import Control, Stopped
 from ibia.limits import WORKER_MEMORY, resident_memory
 from ibia.prepare import Problem
@@ -172,8 +173,8 @@ class RemoteTrial:
         self._worker = worker
         self._key = key
 
-    def answer(self, sweeps: int) -> Solved:
-        """Sweep backward."""
+    def answer(self, sweeps: int, proceed: Proceed | None = None) -> Solved:
+        """Sweep backward; who is far away is not asked to proceed."""
         answer: Solved = self._worker.ask("answer", self._key, sweeps)
         return answer
 

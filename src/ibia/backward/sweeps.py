@@ -8,6 +8,7 @@ of that posterior without the part that came from behind. Repeated until neighbo
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +24,9 @@ from ibia.steps.reduced import message_number
 from ibia.tables import Scope, Space, Table
 from ibia.tables.threads import run_each
 
-__all__ = ["Sweeper"]
+__all__ = ["Proceed", "Sweeper"]
+
+Proceed = Callable[[], None]
 
 # Steps that agree to this need no further sweep.
 _AGREEMENT = 1e-7
@@ -67,6 +70,7 @@ class Sweeper:
     best: Posterior | None = None
     last: Posterior | None = None
     inconsistencies: list[float] = field(default_factory=list)
+    _proceed: Proceed | None = None
 
     def __post_init__(self) -> None:
         self.backward = [{} for _ in self.steps]
@@ -75,8 +79,15 @@ class Sweeper:
         # What the steps say before anything has come from behind.
         self._forward_log_z = math.fsum(step.log_z for step in self.steps)
 
-    def run(self, sweeps: int) -> Posterior:
-        """Sweep until steps agree, agree no better, marginals stay, or there were `sweeps` of them; return the best."""
+    def run(self, sweeps: int, proceed: Proceed | None = None) -> Posterior:
+        """Sweep until steps agree, agree no better, marginals stay, or there were `sweeps` of them; return the best.
+
+        Parameters
+        ----------
+        proceed
+            Called before each step; it may raise an error to end all.
+        """
+        self._proceed = proceed
         if self.last is None:
             self._keep(self._sweep_backward())
         assert self.best is not None
@@ -126,6 +137,7 @@ class Sweeper:
         posterior = self._tables_of(last).forest.beliefs
         result.read(posterior, self.problem.space.control)
         for number in range(last - 1, -1, -1):
+            self._ask()
             step = self._tables_of(number)
             if number >= self._informed:
                 # Theorem 1 of the paper: what was added later cannot change this step's posterior.
@@ -142,6 +154,10 @@ class Sweeper:
         if not self.whole:
             result.doubt_numbers(self.problem, self.steps)
         return result
+
+    def _ask(self) -> None:
+        if self._proceed is not None:
+            self._proceed()
 
     def _tables_of(self, number: int) -> Step:
         self.steps[number].ensure(self.problem.factors, self.problem.space)
@@ -279,6 +295,7 @@ class Sweeper:
         messages: Messages | None = None
         space: Space = self.problem.space
         for number, step in enumerate(self.steps):
+            self._ask()
             step.before = messages
             step.release()
             self._tables_of(number)
