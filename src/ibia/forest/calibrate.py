@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.control import TooSlow
-from ibia.flat import ends, flat
+from ibia.flat import Remembered, ends, flat
 from ibia.forest.branches import Branches, walk_trees
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.forest.layout import Trees, assign_readings
@@ -117,8 +117,7 @@ def calibrate(
     """
     if structure is None:
         structure = Structure(forest, space)
-    tables = [potentials[clique] for clique in structure.cliques]
-    layout = _Layout(structure.shape, _inputs(tables), space)
+    layout = _Layout(structure.shape, structure.inputs(potentials), space)
     if divisors is not None:
         shared = [divisors.get(key) for key in structure.edges]
         layout.plan.divisors[:] = [0 if table is None else address_of(table.values) for table in shared]
@@ -215,6 +214,18 @@ class Structure:
                 children[parent].append(place)
         trees = Trees(*flat(self._scopes), np.array(parents, np.int64), *flat(children), *flat(self._sepsets))
         self.shape = _Shape(trees, np.array(space.cardinalities, np.int64))
+        self._input_scopes = Remembered()
+
+    def inputs(self, potentials: Potentials) -> Inputs:
+        """Lay out the tables whose product belongs to each clique."""
+        tables = [potentials[clique] for clique in self.cliques]
+        inputs = list(chain.from_iterable(tables))
+        return Inputs(
+            ends([len(part) for part in tables]),
+            *self._input_scopes.flat([table.scope for table in inputs]),
+            np.array([address_of(table.values) for table in inputs], np.int64),
+            np.array([table.spread for table in inputs]),
+        )
 
     def unset(self, space: Space) -> tuple[dict[int, Table], dict[Edge, Table]]:
         """Return tables of all cliques and sepsets that are about to be written."""
@@ -222,17 +233,6 @@ class Structure:
         sepsets = space.unset_each(self._sepsets, self.shape.sepset_sizes)
         edges = {key: table for key, table in zip(self.edges, sepsets, strict=True) if key[0] >= 0}
         return dict(zip(self.cliques, beliefs, strict=True)), edges
-
-
-def _inputs(tables: Sequence[Sequence[Table]]) -> Inputs:
-    """Lay out the tables whose product belongs to each clique."""
-    inputs = list(chain.from_iterable(tables))
-    return Inputs(
-        ends([len(part) for part in tables]),
-        *flat([table.scope for table in inputs]),
-        np.array([address_of(table.values) for table in inputs], np.int64),
-        np.array([table.spread for table in inputs]),
-    )
 
 
 class _Layout:

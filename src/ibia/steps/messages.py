@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.flat import flat
+from ibia.flat import Remembered, flat
 from ibia.tables import Scope, Space, Table, memory
 from ibia.tables.conditional import Conditionals, conditionals, distances
 from ibia.tables.kernels import address_of
@@ -38,10 +38,13 @@ class Messages:
         self.parents = parents
         self.tables: Tables = {}
         self._space = space
+        self._cardinalities = np.array(space.cardinalities, np.int64)
         shared = [parents[clique][1] for clique in scopes]
         self._sizes = np.array([space.size(scope) for scope in scopes.values()], np.int64)
         self._shared_sizes = np.array([space.size(scope) for scope in shared], np.int64)
         self._flat = (*flat(list(scopes.values())), *flat(shared))
+        # Scopes of the beliefs that messages are made of, here and in the following step.
+        self._told, self._heard = Remembered(), Remembered()
 
     def tell(self, beliefs: Mapping[int, Table], from_behind: Tables | None = None) -> None:
         """Set the tables so that they tell beliefs.
@@ -55,7 +58,7 @@ class Messages:
             what was told before stands.
         """
         before = self.tables if from_behind is not None else None
-        self.tables = self._conditionals(beliefs, None, from_behind, before)
+        self.tables = self._conditionals(beliefs, self._told, None, from_behind, before)
 
     def hear(self, beliefs: Mapping[int, Table]) -> tuple[Tables, Tables]:
         """Return the posterior of each reduced clique, and what it says beyond what was told.
@@ -66,12 +69,12 @@ class Messages:
             Clique → a table over its reduced scope or more.
         """
         posteriors = self._unset()
-        return posteriors, self._conditionals(beliefs, posteriors, self.tables, None)
+        return posteriors, self._conditionals(beliefs, self._heard, posteriors, self.tables, None)
 
     def compare(self, beliefs: Mapping[int, Table], posteriors: Tables) -> dict[int, float]:
         """Return for each reduced clique how far a belief is from its posterior, at most."""
         result = np.empty(len(self.scopes))
-        plan, entries = self._plan(beliefs, marginals=posteriors)
+        plan, entries = self._plan(beliefs, self._told, marginals=posteriors)
 
         def work(cliques: Integers) -> None:
             distances(plan, cliques, memory.allocate_unset(int(self._sizes[cliques].max())), result)
@@ -80,11 +83,16 @@ class Messages:
         return dict(zip(self.scopes, result.tolist(), strict=True))
 
     def _conditionals(
-        self, beliefs: Mapping[int, Table], marginals: Tables | None, divisors: Tables | None, kept: Tables | None
+        self,
+        beliefs: Mapping[int, Table],
+        scopes: Remembered,
+        marginals: Tables | None,
+        divisors: Tables | None,
+        kept: Tables | None,
     ) -> Tables:
         """Return the conditional distributions of the reduced cliques (see `Conditionals`)."""
         results = self._unset()
-        plan, entries = self._plan(beliefs, marginals, results, divisors, kept)
+        plan, entries = self._plan(beliefs, scopes, marginals, results, divisors, kept)
 
         def work(cliques: Integers) -> None:
             conditionals(plan, cliques, memory.allocate_unset(int(self._shared_sizes[cliques].max())))
@@ -95,6 +103,7 @@ class Messages:
     def _plan(
         self,
         beliefs: Mapping[int, Table],
+        scopes: Remembered,
         marginals: Tables | None = None,
         results: Tables | None = None,
         divisors: Tables | None = None,
@@ -105,8 +114,8 @@ class Messages:
         entries = np.array([table.values.size for table in sources], np.int64)
         addresses = partial(_addresses, self.scopes)
         plan = Conditionals(
-            np.array(self._space.cardinalities, np.int64),
-            *flat([table.scope for table in sources]),
+            self._cardinalities,
+            *scopes.flat([table.scope for table in sources]),
             addresses(beliefs),
             *self._flat,
             *map(addresses, (marginals, results, divisors, kept)),

@@ -31,8 +31,8 @@ Integers = NDArray[np.int64]
 _CACHED_MAPS = 20_000
 # Large tables are worked on in so many parts, which may go to several threads.
 _PARTS = 4
-# Smaller tables that are made together share an array.
-_SHARED = 2**12
+# Tables that are made together share arrays of so many entries.
+_SHARED = 2**20
 
 
 class Space:
@@ -95,15 +95,21 @@ class Space:
         return Table(self, scope, memory.allocate_unset(self.size(scope)))
 
     def unset_each(self, scopes: Collection[Scope], sizes: Integers) -> list[Table]:
-        """Return tables of these sizes that are about to be written; small ones share an array."""
-        shared = memory.allocate_unset(int(sizes[sizes < _SHARED].sum()))
-        tables, place = [], 0
+        """Return tables of these sizes that are about to be written, and will be needed about as long as each other.
+
+        Several that are not large share an array: to get one takes as long as work on some thousand entries.
+        """
+        totals = sizes.cumsum()
+        tables: list[Table] = []
+        shared, place, begun = memory.allocate_unset(0), 0, 0
         for scope, size in zip(scopes, sizes.tolist(), strict=True):
-            if size < _SHARED:
-                tables.append(Table(self, scope, shared[place : place + size]))
-                place += size
-            else:
-                tables.append(Table(self, scope, memory.allocate_unset(size)))
+            if place + size > shared.size:
+                number = len(tables)
+                begun = int(totals[number]) - size
+                last = int(np.searchsorted(totals, begun + _SHARED, "right"))
+                shared, place = memory.allocate_unset(max(int(totals[last - 1]) - begun, size)), 0
+            tables.append(Table(self, scope, shared[place : place + size]))
+            place += size
         return tables
 
     def rows(self, scope: Scope, inputs: Sequence[Table], outputs: Sequence[Table]) -> Rows:
