@@ -26,7 +26,7 @@ Walk = list[tuple[int, int]]
 # Forests with fewer entries are worked through faster than they are shared out.
 _LARGE = 2**20
 # Pieces have about such a part of the whole, and at least so many entries, unless it is a single clique.
-_PART, _LEAST = 1.0 / 16, 2.0**16
+_PART, _LEAST = 1.0 / 32, 2.0**15
 
 
 def walk_trees(forest: Forest, space: Space) -> Walk:
