@@ -180,7 +180,7 @@ class Portfolio:
     def worth_a_try(self, number: int) -> bool:
         """Tell whether to go on with an alternative of which it is not known yet if it is to be finished.
 
-        The first ones turn out best more often than not (docs/decisions.md).
+        The first one turns out best more often than not (docs/decisions.md).
         """
         least = min(entry.seems_off for entry in self._entries)
         return number == 0 and self._entries[number].seems_off <= least and self.worth_finishing(number) is None

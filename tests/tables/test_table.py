@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibia.tables import Space, Table
+from ibia.tables import Space, Table, memory
+from ibia.tables import table as table_module
 from ibia.tables.maps import BROADCAST, CONTIGUOUS, LOOKUP, index_map
 
 REPEATABLE = settings(derandomize=True, deadline=None, max_examples=150)
@@ -211,3 +212,31 @@ def test_entropy_without_a_variable_is_that_of_the_marginal(case: tuple) -> None
     for variable in scope:
         rest = tuple(other for other in scope if other != variable)
         assert table.entropy_without(variable) == pytest.approx(table.marginal(rest).entropy(), abs=1e-12)
+
+
+@pytest.mark.parametrize("most", [1, 10, 100, 2**20])
+def test_tables_made_together_do_not_overlap(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_module, "_SHARED", most)
+    made: list[int] = []
+    allocate = memory.allocate_unset
+
+    def noting(size: int) -> np.ndarray:
+        made.append(size)
+        return allocate(size)
+
+    monkeypatch.setattr(memory, "allocate_unset", noting)
+    for seed in range(20):
+        generator = np.random.default_rng(seed)
+        space = Space(tuple(generator.integers(1, 5, 8).tolist()))
+        scopes = [tuple(range(generator.integers(0, 8))) for _ in range(generator.integers(0, 12))]
+        sizes = np.array([space.size(scope) for scope in scopes], np.int64)
+        tables = space.unset_each(scopes, sizes)
+        for number, table in enumerate(tables):
+            table.values[:] = number
+        assert [table.scope for table in tables] == scopes
+        assert [table.values.size for table in tables] == sizes.tolist()
+        assert all((table.values == number).all() for number, table in enumerate(tables))
+        # Nothing is made that is not used, and only a single table takes more than is shared.
+        assert sum(made) == sizes.sum()
+        assert max(made) <= max(most, sizes.max(initial=0))
+        made.clear()

@@ -101,13 +101,13 @@ class Space:
         """
         totals = sizes.cumsum()
         tables: list[Table] = []
-        shared, place, begun = memory.allocate_unset(0), 0, 0
+        shared, place = memory.allocate_unset(0), 0
         for scope, size in zip(scopes, sizes.tolist(), strict=True):
             if place + size > shared.size:
                 number = len(tables)
                 begun = int(totals[number]) - size
-                last = int(np.searchsorted(totals, begun + _SHARED, "right"))
-                shared, place = memory.allocate_unset(max(int(totals[last - 1]) - begun, size)), 0
+                end = max(int(np.searchsorted(totals, begun + _SHARED, "right")), number + 1)
+                shared, place = memory.allocate_unset(int(totals[end - 1]) - begun), 0
             tables.append(Table(self, scope, shared[place : place + size]))
             place += size
         return tables
