@@ -8,9 +8,13 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Remembered", "ends", "flat", "positions"]
+__all__ = ["MANY", "Remembered", "ends", "flat", "positions"]
 
 Integers = NDArray[np.int64]
+
+# What follows from the structure of forests of more cliques than this is worked out again whenever it is needed: kept
+# for all steps it would take hundreds of megabytes (docs/decisions.md).
+MANY = 4096
 
 
 def ends(lengths: Sequence[int] | Integers) -> Integers:
@@ -27,7 +31,10 @@ def flat(parts: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
 
 
 class Remembered:
-    """What `flat` has returned last, for as long as the parts stay the same: that they do is seen much faster."""
+    """What `flat` has returned last, for as long as the parts stay the same: that they do is seen much faster.
+
+    Of many parts nothing is remembered.
+    """
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, ...]] | None = None
@@ -35,6 +42,8 @@ class Remembered:
 
     def flat(self, parts: list[tuple[int, ...]]) -> tuple[Integers, Integers]:
         """Return where each part starts, and all parts one after the other."""
+        if len(parts) > MANY:
+            return flat(parts)
         if parts != self._parts:
             self._parts, self._flat = parts, flat(parts)
         return self._flat

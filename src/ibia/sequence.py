@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ibia.flat import MANY
 from ibia.forest.calibrate import Structure, ZeroMassError, calibrate
 from ibia.forest.checks import check_forest, check_reduction
 from ibia.forest.forest import Forest
@@ -86,7 +87,7 @@ class Step:
     Attributes
     ----------
     structure
-        Of the forest, for calibrating it again.
+        Of the forest, for calibrating it again, unless it would take too much memory to keep.
     contents
         Clique → potentials multiplied into it.
     location
@@ -105,7 +106,7 @@ class Step:
     """
 
     forest: Forest
-    structure: Structure
+    structure: Structure | None
     contents: dict[int, set[int]]
     log_z: float
     added: int
@@ -155,9 +156,9 @@ class Step:
             self.core.fill(self.forest)
 
     @cached_property
-    def rooted(self) -> Rooted:
-        """The forest as it hangs from any roots, for joint queries."""
-        return Rooted(self.forest)
+    def rooted(self) -> Rooted | None:
+        """The forest as it hangs from any roots, for joint queries, unless that would take too much."""
+        return Rooted(self.forest) if len(self.forest.scopes) <= MANY else None
 
     @property
     def loss(self) -> float:
@@ -258,7 +259,8 @@ def forward(
             raise ZeroMassError
         largest = max(growth.bits.values(), default=0.0)
         # A clique that could not be reduced may exceed the bound too: the step says so.
-        step = Step(forest, structure, contents, log_z, before - len(remaining), max(bound, largest))
+        kept = structure if len(forest.scopes) <= MANY else None
+        step = Step(forest, kept, contents, log_z, before - len(remaining), max(bound, largest))
         step.largest_bits = largest
         step.before, step.far_apart = messages, settings.far_apart
         whole = step.whole = whole and numbers_kept

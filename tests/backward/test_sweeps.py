@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from importlib import import_module
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -231,3 +232,24 @@ def test_all_that_is_done_side_by_side_has_the_same_bits(monkeypatch: pytest.Mon
     for answer in answers[1:]:
         assert np.concatenate(answer.marginals).tobytes() == np.concatenate(answers[0].marginals).tobytes()
         assert answer.log_z == answers[0].log_z
+
+
+def test_what_is_not_kept_is_worked_out_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = examples.grid(9, 9, seed=3)
+    kept = infer(model, bound=5, order="elimination", threads=1)
+    made: list[str] = []
+    for module in ("flat", "sequence", "steps.exact"):
+        monkeypatch.setattr(f"ibia.{module}.MANY", 0)
+    for name, module in (("Structure", "forest.calibrate"), ("Rooted", "backward.sweeps")):
+        original = getattr(import_module(f"ibia.{module}"), name)
+
+        def noting(*arguments, name=name, original=original):
+            made.append(name)
+            return original(*arguments)
+
+        monkeypatch.setattr(f"ibia.{module}.{name}", noting)
+    again = infer(model, bound=5, order="elimination", threads=1)
+    assert set(made) == {"Structure", "Rooted"}
+    assert not again.exact
+    assert np.concatenate(again.marginals).tobytes() == np.concatenate(kept.marginals).tobytes()
+    assert again.log_z == kept.log_z

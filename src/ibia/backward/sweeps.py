@@ -15,7 +15,7 @@ from functools import cached_property
 
 from ibia.backward.posterior import Posterior, largest_distance, last_informed_step, most_lost
 from ibia.forest.calibrate import ZeroMassError, calibrate
-from ibia.forest.joint import Queried
+from ibia.forest.joint import Queried, Rooted
 from ibia.prepare import Problem
 from ibia.sequence import Step, keep_within
 from ibia.steps.exact import Core
@@ -254,8 +254,9 @@ class Sweeper:
         assert core is not None
         assert reduction is not None
         space, control = self.problem.space, self.problem.space.control
-        here = Queried(core.rooted, core.forest.beliefs, space, self.bound + _QUERY_BITS)
-        there = Queried(self.steps[number + 1].rooted, following, space, self.bound + _QUERY_BITS)
+        behind, limit = self.steps[number + 1], self.bound + _QUERY_BITS
+        here = Queried(core.rooted or Rooted(core.forest), core.forest.beliefs, space, limit)
+        there = Queried(behind.rooted or Rooted(behind.forest), following, space, limit)
         asked = {
             clique: scope
             for clique, scope in core.forest.scopes.items()

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ibia.flat import MANY
 from ibia.forest.branches import Branches
 from ibia.forest.calibrate import Structure
 from ibia.forest.forest import Edge, Forest, edge
@@ -95,14 +96,14 @@ class Core:
         self.forest.clear_tables()
 
     @cached_property
-    def structure(self) -> Structure:
-        """Of the forest, for calibrating it again and again."""
-        return Structure(self.forest, self.space)
+    def structure(self) -> Structure | None:
+        """Of the forest, for calibrating it again and again, unless it would take too much memory to keep."""
+        return Structure(self.forest, self.space) if len(self.forest.scopes) <= MANY else None
 
     @cached_property
-    def rooted(self) -> Rooted:
-        """The forest as it hangs from any roots, for joint queries."""
-        return Rooted(self.forest)
+    def rooted(self) -> Rooted | None:
+        """The forest as it hangs from any roots, for joint queries, unless that would take too much."""
+        return Rooted(self.forest) if len(self.forest.scopes) <= MANY else None
 
     def fill(self, forest: Forest) -> None:
         """Make all tables from those of the forest that the core came from."""

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ibia.flat import Remembered, flat
+from ibia.flat import Remembered
 from ibia.tables import Scope, Space, Table, memory
 from ibia.tables.conditional import Conditionals, conditionals, distances
 from ibia.tables.kernels import address_of
@@ -39,12 +39,12 @@ class Messages:
         self.tables: Tables = {}
         self._space = space
         self._cardinalities = np.array(space.cardinalities, np.int64)
-        shared = [parents[clique][1] for clique in scopes]
+        self._shared = [parents[clique][1] for clique in scopes]
         self._sizes = np.array([space.size(scope) for scope in scopes.values()], np.int64)
-        self._shared_sizes = np.array([space.size(scope) for scope in shared], np.int64)
-        self._flat = (*flat(list(scopes.values())), *flat(shared))
-        # Scopes of the beliefs that messages are made of, here and in the following step.
-        self._told, self._heard = Remembered(), Remembered()
+        self._shared_sizes = np.array([space.size(scope) for scope in self._shared], np.int64)
+        # How scopes lie: those of the messages, what they share with their parents, and those of the beliefs that
+        # messages are made of, here and in the following step.
+        self._own, self._common, self._told, self._heard = (Remembered() for _ in range(4))
 
     def tell(self, beliefs: Mapping[int, Table], from_behind: Tables | None = None) -> None:
         """Set the tables so that they tell beliefs.
@@ -117,7 +117,8 @@ class Messages:
             self._cardinalities,
             *scopes.flat([table.scope for table in sources]),
             addresses(beliefs),
-            *self._flat,
+            *self._own.flat(list(self.scopes.values())),
+            *self._common.flat(self._shared),
             *map(addresses, (marginals, results, divisors, kept)),
         )
         return plan, entries + 2 * self._sizes
