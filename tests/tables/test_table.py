@@ -108,8 +108,6 @@ def test_pointwise_operations_agree_with_numpy(case: tuple, weight: float) -> No
     zero = divisor.values == 0.0
     np.testing.assert_allclose(table.copy().divide_in(divisor).values, np.where(zero, 0.0, ratio), rtol=1e-15)
     np.testing.assert_allclose(table.copy().divide_in(divisor, 1.0).values, np.where(zero, 1.0, ratio), rtol=1e-15)
-    kept = table.copy().divide_or_keep_in(divisor, old)
-    np.testing.assert_allclose(kept.values, np.where(zero, old.values, ratio), rtol=1e-15)
     np.testing.assert_allclose(divisor.reciprocal().values, np.where(zero, 0.0, 1.0 / safe), rtol=1e-15)
     blended = table.copy().blend_in(old, weight)
     both = (table.values > 0.0) & (old.values > 0.0)

@@ -16,7 +16,6 @@ __all__ = [
     "address_of",
     "blend_in",
     "divide_in",
-    "divide_or_keep_in",
     "entropy",
     "entropy_without",
     "gather",
@@ -227,13 +226,6 @@ def divide_in(table: Array, divisor: Array, zero_value: float) -> None:
             table[i] /= divisor[i]
         else:
             table[i] = zero_value
-
-
-@_compile
-def divide_or_keep_in(table: Array, divisor: Array, old: Array) -> None:
-    """Divide `table` by `divisor`, entry by entry; where the divisor is (near) zero take the entry of `old`."""
-    for i in range(table.size):
-        table[i] = table[i] / divisor[i] if divisor[i] > TINY else old[i]
 
 
 @_compile

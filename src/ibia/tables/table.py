@@ -240,11 +240,6 @@ class Table:
         self._in_parts(kernels.divide_in, (0, 1), self.values, divisor.values, zero_value)
         return self
 
-    def divide_or_keep_in(self, divisor: Table, old: Table) -> Table:
-        """Divide by a table of the same scope; where the divisor is zero the entry of `old` is taken."""
-        self._in_parts(kernels.divide_or_keep_in, (0, 1, 2), self.values, divisor.values, old.values)
-        return self
-
     def blend_in(self, old: Table, weight: float) -> Table:
         """Move only part of the way (geometrically) from `old` to this table."""
         self._in_parts(kernels.blend_in, (0, 1), self.values, old.values, weight)
@@ -286,15 +281,6 @@ class Table:
         if abs(mass - 1.0) > ROUNDING:
             self.scale_in(1.0 / mass)
         return math.log(mass)
-
-    def normalised(self) -> Table:
-        """Return this table, or, if it does not sum to one, a copy that does."""
-        mass = self.mass()
-        if abs(mass - 1.0) <= ROUNDING:
-            return self
-        copy = self.copy()
-        copy.normalise_in()
-        return copy
 
     def entropy(self) -> float:
         """Return the entropy in nats (of a table that sums to one)."""
