@@ -213,7 +213,7 @@ class Structure:
             if parent >= 0:
                 children[parent].append(place)
         trees = Trees(*flat(self._scopes), np.array(parents, np.int64), *flat(children), *flat(self._sepsets))
-        self.shape = _Shape(trees, np.array(space.cardinalities, np.int64))
+        self.shape = _Shape(trees, space.states)
         self._input_scopes = Remembered()
 
     def inputs(self, potentials: Potentials) -> Inputs:

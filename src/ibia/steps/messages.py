@@ -38,7 +38,6 @@ class Messages:
         self.parents = parents
         self.tables: Tables = {}
         self._space = space
-        self._cardinalities = np.array(space.cardinalities, np.int64)
         self._shared = [parents[clique][1] for clique in scopes]
         self._sizes = np.array([space.size(scope) for scope in scopes.values()], np.int64)
         self._shared_sizes = np.array([space.size(scope) for scope in self._shared], np.int64)
@@ -114,7 +113,7 @@ class Messages:
         entries = np.array([table.values.size for table in sources], np.int64)
         addresses = partial(_addresses, self.scopes)
         plan = Conditionals(
-            self._cardinalities,
+            self._space.states,
             *scopes.flat([table.scope for table in sources]),
             addresses(beliefs),
             *self._own.flat(list(self.scopes.values())),

@@ -57,6 +57,11 @@ class Space:
         """Bits of each variable."""
         return tuple(math.log2(cardinality) for cardinality in self.cardinalities)
 
+    @cached_property
+    def states(self) -> Integers:
+        """The cardinalities as compiled code wants them."""
+        return np.array(self.cardinalities, np.int64)
+
     def size(self, scope: Scope) -> int:
         """Return the number of entries of a table over `scope`."""
         return math.prod(map(self.cardinalities.__getitem__, scope))
