@@ -11,6 +11,8 @@ import pytest
 
 from brute_force import deterministic, largest_error, random_evidence, solve
 from ibia import examples, pipeline
+from ibia.alternative import Alternative, run_forward
+from ibia.answer import prepare_model
 from ibia.backward import posterior, sweeps
 from ibia.backward.posterior import Posterior
 from ibia.backward.sweeps import Sweeper
@@ -20,6 +22,7 @@ from ibia.forest.calibrate import ZeroMassError, calibrate
 from ibia.forest.forest import Forest
 from ibia.forest.joint import Queried
 from ibia.model import Model
+from ibia.sequence import Settings
 from ibia.steps import messages
 from ibia.steps.exact import Core
 from ibia.tables import Space, Table, threads
@@ -253,3 +256,23 @@ def test_what_is_not_kept_is_worked_out_again(monkeypatch: pytest.MonkeyPatch) -
     assert not again.exact
     assert np.concatenate(again.marginals).tobytes() == np.concatenate(kept.marginals).tobytes()
     assert again.log_z == kept.log_z
+
+
+def test_steps_keep_messages_one_way_at_a_time() -> None:
+    """Of all that a long sequence holds, messages are most; only where they are damped both ways are needed."""
+    problem = prepare_model(examples.grid(10, 10, coupling=4.0, seed=5), {}).problems[0]
+    steps = run_forward(problem, Alternative("breadth", 0, Settings(bound=5.0)))
+    sweeper = Sweeper(problem, steps, 5.0)
+    both_ways: dict[bool, set[int]] = {False: set(), True: set()}
+    heard = set()
+
+    def look() -> None:
+        known = [step.messages for step in steps if step.messages is not None]
+        both_ways[sweeper.weight < 1.0].add(sum(bool(found.tables and found.behind) for found in known))
+        heard.add(sum(bool(found.behind) for found in known))
+
+    sweeper.run(6, look)
+    assert len(steps) > 5
+    assert both_ways[False] == {0}
+    # It comes to that: messages were damped, in the last of these sweeps.
+    assert max(both_ways[True]) == max(heard) == len(steps) - 1

@@ -73,10 +73,38 @@ def test_what_came_from_behind_is_not_told_again(seed: int) -> None:
         np.divide(table.values, divisor, out=table.values, where=divisor > 0.0)
         table.values[divisor == 0.0] = before[clique].values[divisor == 0.0]
         expected[clique] = table
-    messages.tell(beliefs, behind)
+    messages.forget_told(behind)
+    assert messages.tables == {}
+    messages.tell(beliefs, beyond=True)
     assert_same(messages.tables, expected)
     # Where nothing came from behind, all is as before.
     assert any((behind[clique].values == 0.0).any() for clique in SCOPES)
+
+
+def test_of_what_was_told_only_what_may_stand_is_kept() -> None:
+    """Among them a table that was ruled out as a whole, one that was not at all, and what is no number."""
+    messages, beliefs, generator = given(3)
+    messages.tell(beliefs)
+    before, space = messages.tables, messages.tables[1].space
+    behind = {clique: random_table(space, scope, generator, zeros=0.0) for clique, scope in SCOPES.items()}
+    first, second, third = list(SCOPES)[:3]
+    behind[first].scale_in(0.0)
+    behind[second].values[3] = math.nan
+    messages.forget_told(behind)
+    assert {clique: values.size for clique, values in messages._standing.items()} == {
+        first: before[first].values.size,
+        second: 1,
+    }
+    messages.tell(beliefs, beyond=True)
+    assert messages._standing == {}
+    np.testing.assert_array_equal(messages.tables[first].values, before[first].values)
+    assert messages.tables[second].values[3] == before[second].values[3]
+    expected = conditional(third, beliefs[third]).values / behind[third].values
+    np.testing.assert_allclose(messages.tables[third].values, expected, rtol=1e-12)
+    # Without anything from behind they are told as they are.
+    messages.forget_told({})
+    messages.tell(beliefs)
+    assert_same(messages.tables, {clique: conditional(clique, beliefs[clique]) for clique in SCOPES})
 
 
 @pytest.mark.parametrize("seed", range(10))

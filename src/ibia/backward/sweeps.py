@@ -54,8 +54,8 @@ class Sweeper:
     ----------
     barren
         Factors that cannot inform earlier steps (see `last_informed_step`).
-    backward
-        For each step the messages λ from behind, one per reduced clique.
+    weight
+        How far messages from behind move from those of the sweep before.
     whole
         Whether nothing was lost, on the way there and on the ways back so far, and no number can have vanished.
     """
@@ -64,7 +64,6 @@ class Sweeper:
     steps: list[Step]
     bound: float
     barren: frozenset[int] = frozenset()
-    backward: list[dict[int, Table]] = field(default_factory=list)
     weight: float = 1.0
     whole: bool = field(init=False)
     best: Posterior | None = None
@@ -73,7 +72,6 @@ class Sweeper:
     _proceed: Proceed | None = None
 
     def __post_init__(self) -> None:
-        self.backward = [{} for _ in self.steps]
         self._informed = last_informed_step(self.steps, self.barren)
         self.whole = self.steps[-1].whole
         # What the steps say before anything has come from behind.
@@ -143,6 +141,8 @@ class Sweeper:
                 # Theorem 1 of the paper: what was added later cannot change this step's posterior.
                 posterior = step.forest.beliefs
                 log_z.append(step.log_z)
+                if step.messages is not None:
+                    step.messages.forget_told({})
             else:
                 posterior, log_mass = self._step_backward(number, posterior, result)
                 log_z.append(step.log_z + log_mass)
@@ -175,10 +175,10 @@ class Sweeper:
         location = self.steps[number + 1].location
         heard = {clique: following[location[message_number(clique)]] for clique in messages.scopes}
         posteriors, backward = messages.hear(heard)
-        if self.weight < 1.0 and self.backward[number]:
-            self._damp(backward, self.backward[number])
-        self.backward[number] = backward
+        if self.weight < 1.0 and messages.behind:
+            self._damp(backward, messages.behind)
         beliefs, log_mass, doubted = self._tilt_or_doubt(core, backward)
+        messages.forget_told(backward)
         if doubted:
             result.note_difference((), 1.0)
         for clique, found in messages.compare(beliefs, posteriors).items():
@@ -308,8 +308,11 @@ class Sweeper:
             # A step without loss sends its plain projection: it is exact, and projecting a posterior would not be.
             tilt = bool(reduction.lossy) and number < self._informed
             if tilt:
-                beliefs, _ = self._tilt(core, self.backward[number])
-            messages.tell(beliefs, self.backward[number] if tilt else None)
+                beliefs, _ = self._tilt(core, messages.behind)
+            messages.tell(beliefs, beyond=tilt)
+            if self.weight == 1.0:
+                # Nothing will be blended with it.
+                messages.behind = {}
             keep_within(self.steps[: number + 1], space)
 
 

@@ -49,7 +49,7 @@ class Conditionals(NamedTuple):
     results
         Where the conditional distributions go.
     divisors, kept
-        What they are divided by, and what stands where that is zero (none: one).
+        What they are divided by, and what stands where that is zero, one such entry after the other (none: one).
     """
 
     cardinalities: Integers
@@ -145,6 +145,7 @@ def conditionals(plan: Conditionals, cliques: Integers, scratch: Array) -> None:
         if divided:
             divisor = array_at(plan.divisors[clique], size)
         if keeping:
+            # As if there were so many of them.
             kept = array_at(plan.kept[clique], size)
         _multiply(belief, scope, shared, cardinalities, reciprocals, divisor, kept, divided, keeping, result)
 
@@ -180,7 +181,7 @@ def _multiply(
                 partners[state * length + i] = partners[i] + state * strides[axis]
         length *= cardinalities[scope[axis]]
     digits = np.zeros(inner, np.int64)
-    offset = 0
+    offset, standing = 0, 0
     for start in range(0, belief.size, block):
         here = belief[start : start + block]
         target = result[start : start + block]
@@ -195,9 +196,12 @@ def _multiply(
         if divided:
             below = divisor[start : start + block]
             if keeping:
-                old = kept[start : start + block]
                 for i in range(block):
-                    target[i] = target[i] / below[i] if below[i] > TINY else old[i]
+                    if below[i] > TINY:
+                        target[i] = target[i] / below[i]
+                    else:
+                        target[i] = kept[standing]
+                        standing += 1
             else:
                 for i in range(block):
                     target[i] = target[i] / below[i] if below[i] > TINY else 1.0
