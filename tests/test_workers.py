@@ -26,12 +26,12 @@ from ibia import pipeline, workers
 from ibia.alternative import Alternative, Trial
 from ibia.answer import prepare_model
 from ibia.control import Control, Stopped
+from ibia.limits import resident_memory
 from ibia.model import Model, Variable
-from ibia.prepare import Problem
 from ibia.result import Result
 from ibia.tables import memory
 from ibia.worker import _Service
-from ibia.workers import WORKER_MEMORY, Worker, Workers
+from ibia.workers import Worker, Workers
 
 # How models are approximated is looked at here: in slices the small ones would come out exact (test_slices.py).
 infer = partial(pipeline.infer, slices="never")
@@ -332,42 +332,112 @@ def test_workers_do_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 # Memory.
 
 
-def test_memory_is_shared() -> None:
-    control = Control(memory=8e9)
-    staff = Workers(control)
-    staff.engage(2)
-    try:
-        assert control.memory < 8e9 / 2
-        assert control.memory + 2 * (WORKER_MEMORY + staff._part) == pytest.approx(8e9)
-    finally:
-        staff.engage(0)
-    assert control.memory == 8e9
+@pytest.fixture
+def staff() -> Iterator[Workers]:
+    """A worker that is there, within a limit."""
+    staff = Workers(Control(memory=8e9))
+    staff.engage(1)
+    begun = threading.Event()
+    staff.call(lambda worker: begun.set())
+    assert begun.wait(60)
+    yield staff
+    staff.engage(0)
+    memory.limit_memory(math.inf)
+
+
+def test_all_processes_together_keep_to_the_limit(staff: Workers) -> None:
+    (worker,) = staff._workers
+    assert 2e7 < resident_memory(worker.number) < 2e8
+    before = resident_memory()
+    assert memory._held() == pytest.approx(before + resident_memory(worker.number), rel=0.1)
+    # What this process needs it gets; the worker ends.
+    staff._control.memory = (before + 0.5 * resident_memory(worker.number)) / (1.0 - memory._ROOM_PART)
+    staff.engage(1)
+    memory.weigh(0)
+    assert worker.closed
+    assert not is_running(worker.number)
+    assert memory._held() == pytest.approx(before, rel=0.1)
     assert not staff.dismiss()
+    with pytest.raises(MemoryError):
+        memory.weigh(2**30)
 
 
-def test_what_does_not_fit_beside_others_is_done_alone(
+def test_without_a_limit_they_keep_to_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "available_memory", lambda: 1e9)
+    staff = Workers(Control())
+    staff.engage(1)
+    (worker,) = staff._workers
+    assert memory._limit == pytest.approx(resident_memory() + 0.8e9, rel=0.3)
+    memory.weigh(2**31)
+    assert memory._limit == math.inf
+    assert worker.closed
+
+
+def test_what_cannot_be_done_beside_others_is_done_alone(
     alone: Result, started: list[Alternative], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Where it is not the limit that memory is refused by."""
     begin = Trial.__init__
-    limits: list[float] = []
+    failed: list[Workers] = []
+    dismiss = Workers.dismiss
 
-    def fail_once(self: Trial, problem: Problem, *rest: Any) -> None:
-        limits.append(problem.space.control.memory)
-        if len(limits) == 1:
+    def noting(self: Workers) -> bool:
+        failed.append(self)
+        return dismiss(self)
+
+    def fail_once(self: Trial, *arguments: Any) -> None:
+        if not failed:
             raise MemoryError
-        begin(self, problem, *rest)
+        begin(self, *arguments)
 
     monkeypatch.setattr(Trial, "__init__", fail_once)
+    monkeypatch.setattr(Workers, "dismiss", noting)
     assert_same(alone, infer(two_grids(), bound=2, threads=2, memory_limit=2e9))
-    assert limits[0] < 2e9
-    assert limits[-1] == 2e9
+    assert len(failed) == 1
 
 
-def test_a_worker_keeps_to_its_share() -> None:
+def test_who_is_short_of_memory_goes_on_alone(
+    alone: Result, helped: list[Alternative], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Trial.__init__
+    begun: list[bool] = []
+
+    def begin_short(self: Trial, *arguments: Any) -> None:
+        begin(self, *arguments)
+        if not begun:
+            monkeypatch.setattr(memory, "_limit", 1.0)
+            memory.weigh(0)
+        begun.append(memory._limit == 2e9)
+
+    monkeypatch.setattr(Trial, "__init__", begin_short)
+    assert_same(alone, infer(two_grids(), bound=2, threads=2, memory_limit=2e9))
+    assert helped
+    assert all(begun)
+    # Of the two workers there were one was not needed, and waits for another run; the other one has ended.
+    assert len(workers._parked) == 1
+
+
+def test_a_worker_keeps_to_the_limit_of_all() -> None:
     service = _Service(BytesIO(), BytesIO())
     try:
-        service.use_memory(1e9)
+        service.use_memory(1e9, [os.getpid()])
         assert service._control.memory == memory._limit == 1e9
+        assert memory._held() == pytest.approx(2 * resident_memory(), rel=0.05)
+        with pytest.raises(MemoryError):
+            memory.weigh(2**30)
+    finally:
+        memory.limit_memory(math.inf)
+
+
+def test_who_rests_leaves_memory_to_others_where_it_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.end_of_run()
+    try:
+        for limit, kept in ((math.inf, True), (4.0 * resident_memory(), True), (1.5 * resident_memory(), False)):
+            memory.limit_memory(limit)
+            array = memory.allocate_unset(2**17)
+            del array
+            memory.rest()
+            assert bool(memory._kept) == kept
     finally:
         memory.limit_memory(math.inf)
 

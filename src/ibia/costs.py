@@ -38,9 +38,9 @@ _CHILD_PASSES = 0.2
 _EXACT_HANDLINGS, _FORWARD_HANDLINGS, _SWEEP_HANDLINGS = 25.0, 430.0, 60.0
 # Memory of an exact run: messages, and this part of the largest clique for parts of sums.
 _EXACT_PART = 0.5
-# Copies of all tables that the messages of the steps amount to, there and back; tables of steps are kept up to a limit
-# of their own, in so many copies.
-_COPIES, _KEPT_COPIES = 1.25, 2.0
+# Copies of all tables that the messages of the steps amount to, one way; tables of steps are kept up to a limit of
+# their own, in so many copies. Messages both ways are there where they are damped, or another alternative waits.
+_COPIES, _KEPT_COPIES = 0.6, 2.0
 # Alternatives are tried until they have cost this much, but a few at least (docs/decisions.md), and there are no more
 # than so many. Once they have cost as much as the other number, only the best of the further ones is finished; before,
 # this part of them is, beside the best.
@@ -79,6 +79,8 @@ class Costs:
         Cliques handled, in all.
     bytes
         Most memory that a process will hold.
+    bytes_beside
+        Most memory that a process beside it will hold, which runs other alternatives.
     alternatives
         How many can be run side by side (0: there is only one way).
     slices
@@ -89,6 +91,7 @@ class Costs:
     work: float
     graph: float
     bytes: float
+    bytes_beside: float = 0.0
     alternatives: float = 0.0
     slices: Level | None = None
 
@@ -191,11 +194,14 @@ class Sizes:
             work = alternative_work(entries, handled)
             count = float(min(max(FEWEST, math.ceil(WORK / work) + 1), _MOST)) if alternatives else 1.0
             finished = 1.0 + (_FINISHED * (count - 1.0) if count * work <= AVERAGED else 0.0)
+        one_way = 8.0 * _COPIES * entries
+        kept = min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries)
         return Costs(
             entries,
             entries * (count * _FORWARD_PASSES + finished * _SWEEP_PASSES),
             handled * (count * _FORWARD_HANDLINGS + finished * _SWEEP_HANDLINGS),
-            8.0 * _COPIES * entries + min(KEPT_BYTES, 8.0 * _KEPT_COPIES * entries),
+            (one_way if quick else 2.0 * one_way) + kept,
+            one_way + kept,
             count,
         )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from ibia.errors import InputError
 
 __all__ = [
+    "FREE_PART",
     "WORKER_MEMORY",
     "available_memory",
     "check_memory_limit",
@@ -40,6 +41,8 @@ _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+(?:e[+-]?[0-9]+)?)\s*([a-z]*)\s*", re.IG
 
 # Bytes that a process of its own takes before it has made any table: the interpreter and the compiled code.
 WORKER_MEMORY = 2e8
+# Where the memory of a run is not limited, several processes may use this part of what is free.
+FREE_PART = 0.8
 # The interpreter and the compiled kernels alone take about this much.
 _LEAST_MEMORY = 2**24
 
@@ -143,9 +146,9 @@ def usable_cores() -> int:
     return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 
 
-def resident_memory() -> float:
-    """Return the bytes of memory this process holds (0 if the system does not tell)."""
-    pages = _first_numbers("/proc/self/statm")
+def resident_memory(process: int | str = "self") -> float:
+    """Return the bytes of memory that this process, or another one, holds (0 if the system does not tell)."""
+    pages = _first_numbers(f"/proc/{process}/statm")
     return pages[1] * mmap.PAGESIZE if len(pages) > 1 else 0.0
 
 

@@ -15,17 +15,14 @@ from functools import cache, cached_property
 
 from ibia.costs import Costs, Sizes
 from ibia.ladder import worth
-from ibia.limits import WORKER_MEMORY, available_memory, resident_memory
+from ibia.limits import FREE_PART, WORKER_MEMORY, available_memory, resident_memory
 from ibia.prepare import Problem
 from ibia.tables import Space
 
 __all__ = ["Prediction", "Predictor", "Speed", "exact_bound", "measure_speed"]
 
-# From so many seconds on it is worth while to start other processes; each adds this much to the speed of one. Where
-# there is no limit, they may use this part of the free memory. Who runs out of memory has worked in vain, so there has
-# to be so many times as much for tables as predicted.
+# From so many seconds on it is worth while to start other processes; each adds this much to the speed of one.
 _WORTH_HELP, _HELP = 2.0, 0.6
-_HELP_PART, _HELP_ROOM = 0.8, 2.0
 # An actual time of this many seconds weighs as much as no knowledge at all.
 _DOUBT = 0.02
 # Scopes that are made to measure a machine.
@@ -176,15 +173,16 @@ class Predictor:
         ]
         # Each process solves one component after the other.
         tables = max((cost.bytes for cost in costs), default=0.0)
+        beside = WORKER_MEMORY + max((cost.bytes_beside for cost in costs), default=0.0)
         exact = [cost for cost in costs if cost.exact]
         approximate = [cost for cost in costs if not cost.exact]
         expected = self._seconds(exact) + self._seconds(approximate)
         processes = 1
         if expected * self._correction() > _WORTH_HELP:
-            processes = self._side_by_side(math.fsum(cost.alternatives for cost in costs), tables)
+            processes = self._side_by_side(math.fsum(cost.alternatives for cost in costs), tables, beside)
             # Whole tables, and slices, are shared by threads.
             expected = self._seconds(approximate) / _gain(processes) + self._seconds(exact) / _gain(self._processes)
-        held = self._resident + tables + (processes - 1) * (WORKER_MEMORY + tables)
+        held = self._resident + tables + (processes - 1) * beside
         return Prediction(
             bound,
             not approximate,
@@ -205,17 +203,20 @@ class Predictor:
         predicted = self.predict(bound, slices="never" if self._slices == "never" else "always")
         return predicted if predicted.exact else None
 
-    def _side_by_side(self, alternatives: float, tables: float) -> int:
-        """Return how many processes there is work, and memory, for."""
+    def _side_by_side(self, alternatives: float, tables: float, beside: float) -> int:
+        """Return how many processes there is work, and memory, for.
+
+        They need not be sure of it: who needs more than there is gives way, and costs nobody else time.
+        """
         most = min(self._processes, int(alternatives))
         if most <= 1:
             return 1
-        return max(min(most, int((self._free + WORKER_MEMORY) / (_HELP_ROOM * tables + WORKER_MEMORY))), 1)
+        return max(min(most, 1 + int((self._free - tables) / beside)), 1)
 
     @cached_property
     def _free(self) -> float:
         """Bytes that there are for tables, and for other processes."""
-        return min(self._memory - self._resident, _HELP_PART * available_memory())
+        return min(self._memory - self._resident, FREE_PART * available_memory())
 
     def learn(self, predicted: Prediction, seconds: float) -> None:
         """Note how long a predicted run took: later predictions are corrected by it."""

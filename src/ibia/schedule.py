@@ -16,6 +16,7 @@ from ibia.alternative import Alternative, Progress, Solved, Trial
 from ibia.control import Control, Stopped
 from ibia.portfolio import Portfolio
 from ibia.prepare import Problem
+from ibia.tables.memory import rest
 from ibia.workers import RemoteTrial, Worker, Workers
 
 __all__ = ["Schedule"]
@@ -39,6 +40,9 @@ class _Own:
 
     def use_threads(self, threads: int) -> None:
         self._control.threads = threads
+
+    def rest(self) -> None:
+        rest()
 
 
 _Hand = _Own | Worker
@@ -162,13 +166,14 @@ class Schedule:
                     yield task
 
     def _set_busy(self, hand: _Hand, busy: bool) -> None:
-        """Note who works, and share out the threads."""
+        """Note who works, share out the threads, and leave memory to those who need it."""
         if busy == (hand in self._busy):
             return
         if busy:
             self._busy.append(hand)
         else:
             self._busy.remove(hand)
+            hand.rest()
         for other in self._busy:
             other.use_threads(max(self._threads // len(self._busy), 1))
 

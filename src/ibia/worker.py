@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import os
 import pickle
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from ibia.alternative import Alternative, Solved, Trial
 from ibia.control import Control, Stopped, collecting_rarely
+from ibia.limits import resident_memory
 from ibia.prepare import Problem
-from ibia.tables.memory import end_of_run, limit_memory, release_all
+from ibia.tables.memory import end_of_run, limit_memory, release_all, rest
 
 __all__ = ["READY", "main"]
 
@@ -108,10 +111,14 @@ class _Service:
         """Spread operations on large tables over so many cores."""
         self._control.threads = threads
 
-    def use_memory(self, limit: float) -> None:
-        """Stay within so many bytes."""
+    def use_memory(self, limit: float, others: Sequence[int]) -> None:
+        """Stay within so many bytes, together with the processes of these numbers."""
         self._control.memory = limit
-        limit_memory(limit)
+        limit_memory(limit, lambda: math.fsum(map(resident_memory, others)))
+
+    def rest(self) -> None:
+        """Leave memory to others: there is nothing to do."""
+        rest()
 
     def stop(self, number: int) -> None:
         """Give up the request of that number, if it is still under way."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import pickle
 import subprocess
@@ -23,14 +24,14 @@ from typing import Any
 from ibia.alternative import Alternative, Progress, Solved
 from ibia.backward.sweeps import Proceed
 from ibia.control import Control, Stopped
-from ibia.limits import WORKER_MEMORY, resident_memory
+from ibia.limits import FREE_PART, available_memory, resident_memory
 from ibia.prepare import Problem
 from ibia.tables.memory import limit_memory
 
 __all__ = ["RemoteTrial", "Worker", "Workers"]
 
-# Seconds that a worker waits for another run.
-_IDLE = 20.0
+# Seconds that a worker waits for another run, and that one may take to end.
+_IDLE, _ENDING = 20.0, 5.0
 
 _parked: list[Worker] = []
 _parking = threading.Lock()
@@ -75,6 +76,15 @@ class Worker:
         """Let it spread operations on large tables over so many cores, from now on."""
         self.tell("use_threads", threads)
 
+    def rest(self) -> None:
+        """Have it leave memory to others while it has nothing to do."""
+        self.tell("rest")
+
+    @property
+    def number(self) -> int | None:
+        """The number of its process, once that has started."""
+        return None if self._process is None else self._process.pid
+
     def ask(self, name: str, *arguments: Any) -> Any:
         """Return what the worker answers; raises Stopped when it was told to stop."""
         with self._writing:
@@ -110,6 +120,12 @@ class Worker:
         self.closed = True
         if self._process is not None:
             self._process.kill()
+
+    def wait(self) -> None:
+        """Wait until it has ended, and the system has its memory back."""
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_ENDING)
 
     def _serve(self) -> None:
         """Live its life: the system ends a worker with the thread that started it."""
@@ -189,34 +205,42 @@ class Workers:
     Parameters
     ----------
     control
-        Of the run: its memory is shared with the workers while there are some.
+        Of the run. What it says of memory holds for all processes together. Who would exceed it gives way: a worker
+        ends, and where this process needs more, all of them do.
     """
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self._memory = control.memory
-        self._part = 0.0
         self._workers: list[Worker] = []
+        self._limit = math.inf
+        # Those that have begun to work.
+        self._present: list[Worker] = []
+        self._changing = threading.Lock()
 
     def engage(self, count: int) -> None:
         """Have so many workers: others go, and new ones start while this process goes on."""
         if count == len(self._workers) == 0:
             return
-        self._workers = [worker for worker in self._workers if not worker.closed]
-        while len(self._workers) > count:
-            self._workers.pop().close()
-        # Without threads there are no workers either.
-        with contextlib.suppress(RuntimeError):
-            while len(self._workers) < count:
-                self._workers.append(_unpark() or Worker())
-        self._share_memory()
+        # Any thread that is short of memory may dismiss them.
+        with self._changing:
+            self._workers = [worker for worker in self._workers if not worker.closed]
+            while len(self._workers) > count:
+                self._workers.pop().close()
+            # Without threads there are no workers either.
+            with contextlib.suppress(RuntimeError):
+                while len(self._workers) < count:
+                    self._workers.append(_unpark() or Worker())
+            self._limit_memory()
 
     def call(self, job: Callable[[Worker], None]) -> None:
         """Have all of them do something as soon as they can."""
-        limit = WORKER_MEMORY + self._part
 
         def begin(worker: Worker) -> None:
-            worker.tell("use_memory", limit)
+            with self._changing:
+                self._present = [other for other in {*self._present, worker} if not other.closed]
+                numbers = [os.getpid(), *(other.number for other in self._present)]
+                for other in self._present:
+                    other.tell("use_memory", self._limit, [number for number in numbers if number != other.number])
             job(worker)
 
         for worker in self._workers:
@@ -229,9 +253,11 @@ class Workers:
 
     def dismiss(self) -> bool:
         """End them, so that this process has all the memory; return whether that makes a difference."""
-        had = bool(self._workers)
+        had = list(self._workers)
         self.engage(0)
-        return had
+        for worker in had:
+            worker.wait()
+        return bool(had)
 
     def leave(self) -> None:
         """End the run: they wait for another one, unless this one was stopped in the middle of something."""
@@ -240,12 +266,19 @@ class Workers:
                 self._workers.pop().park()
         self.engage(0)
 
-    def _share_memory(self) -> None:
-        """Let each of them have as much for tables as this process."""
-        count, held = len(self._workers), resident_memory()
-        self._part = max(self._memory - held - count * WORKER_MEMORY, 0.0) / (count + 1)
-        self._control.memory = held + self._part if count else self._memory
-        limit_memory(self._control.memory)
+    def _limit_memory(self) -> None:
+        """Limit the memory of all processes together."""
+        self._limit = limit = self._control.memory
+        if not self._workers:
+            limit_memory(limit)
+            return
+        if limit == math.inf:
+            self._limit = resident_memory() + self._held() + FREE_PART * available_memory()
+        limit_memory(self._limit, self._held, self.dismiss)
+
+    def _held(self) -> float:
+        """Return the bytes that they hold."""
+        return math.fsum(resident_memory(number) for worker in self._workers if (number := worker.number) is not None)
 
 
 def _unpark() -> Worker | None:

@@ -11,6 +11,7 @@ import math
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = [
     "limit_memory",
     "recover",
     "release_all",
+    "rest",
     "weigh",
 ]
 
@@ -57,6 +59,11 @@ _free: dict[int, list[Array]] = {}
 # Bytes that wait for further use, that are in use, and the most that were in use so far.
 _kept = _used = _peak = 0
 _limit = math.inf
+# What other processes of the run hold, which counts as well, and what makes room before memory is refused.
+_beside: Callable[[], float] | None = None
+_relief: Callable[[], object] | None = None
+# Who has nothing to do keeps memory for further use while all hold no more than this part of the limit.
+_PLENTY = 0.5
 
 
 class _Lease:
@@ -145,7 +152,7 @@ def _new(capacity: int) -> Array:
     global _used
     try:
         if capacity >= _WEIGHED and _limit < math.inf:
-            weigh(8 * capacity, _limit)
+            weigh(8 * capacity)
         return np.empty(capacity)
     except MemoryError:
         with _lock:
@@ -153,22 +160,51 @@ def _new(capacity: int) -> Array:
         raise
 
 
-def limit_memory(limit: float) -> None:
-    """Let no large array be made that would take the process beyond so many bytes of resident memory."""
-    global _limit
-    _limit = limit
+def limit_memory(
+    limit: float, beside: Callable[[], float] | None = None, relief: Callable[[], object] | None = None
+) -> None:
+    """Let no large array be made that would take the process beyond so many bytes of resident memory.
 
-
-def weigh(size: int, limit: float) -> None:
-    """Raise `MemoryError` where so many bytes more would take the process (almost) to a limit, whatever waits for use.
-
-    Small arrays, and what Python holds, are weighed now and then only: some room is left for them.
+    Parameters
+    ----------
+    beside
+        Returns what other processes hold: that counts as well.
+    relief
+        Called where memory is short, to make room: it sets another limit, without relief.
     """
-    allowed = limit - min(_ROOM_PART * limit, _ROOM)
-    if resident_memory() + size > allowed:
+    global _limit, _beside, _relief
+    _limit, _beside, _relief = limit, beside, relief
+
+
+def weigh(size: int, limit: float | None = None) -> None:
+    """Raise `MemoryError` where so many bytes more would take the run (almost) to its limit, or to the one given.
+
+    Small arrays, and what Python holds, are weighed now and then only: some room is left for them. Before anything is
+    refused, what waits for use is given back, and those are asked who can make room.
+    """
+
+    def fits() -> bool:
+        most = _limit if limit is None else limit
+        return _held() + size <= most - min(_ROOM_PART * most, _ROOM)
+
+    while not fits():
         release_all()
-        if resident_memory() + size > allowed:
+        if fits():
+            return
+        if _relief is None:
             raise MemoryError
+        _relief()
+
+
+def _held() -> float:
+    """Return the bytes that this process holds, and those beside it."""
+    return resident_memory() + (0.0 if _beside is None else _beside())
+
+
+def rest() -> None:
+    """Leave memory that waits for use to other processes, unless there is plenty: this one has nothing to do."""
+    if _held() > _PLENTY * _limit:
+        release_all()
 
 
 def allocate(size: int, value: float) -> Array:
