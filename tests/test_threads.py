@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ibia.control import Control, Stopped
-from ibia.threads import run_all, wait_for
+from ibia.threads import beside, has_help, run_all, wait_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -57,6 +57,65 @@ def test_parts_within_parts_do_not_wait_for_each_other(threads: int) -> None:
     run.start()
     run.join(timeout=60)
     assert ended == [expected]
+
+
+def test_nobody_waits_for_a_thread_that_is_at_work_on_something_else() -> None:
+    control = Control(threads=2)
+    begun, release = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        assert release.wait(30)
+
+    with beside(work, control):
+        assert begun.wait(30)
+        assert not has_help(control)
+        # The only other thread is not free: all is done here.
+        assert set(run_all([threading.get_ident] * 4, control)) == {threading.get_ident()}
+        release.set()
+    assert has_help(control)
+    both = threading.Barrier(2, timeout=30)
+    assert sorted(run_all([both.wait, both.wait], control)) == [0, 1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_is_done_beside_something_is_done_when_that_has_ended(threads: int) -> None:
+    control = Control(threads=threads)
+    done: list[str] = []
+    with beside(lambda: done.append("beside"), control):
+        pass
+    assert done == ["beside"]
+    with pytest.raises(ZeroDivisionError), beside(lambda: 1 // 0, control):
+        done.append("body")
+    assert done == ["beside", "body"]
+    # Where the body fails it counts alone; what is under way has ended by then.
+    ended: list[bool] = []
+
+    def fail_late() -> None:
+        time.sleep(0.05)
+        ended.append(True)
+        raise MemoryError
+
+    with pytest.raises(KeyError), beside(fail_late, control):
+        raise KeyError
+    assert ended == ([True] if threads > 1 else [])
+    assert has_help(control) == (threads > 1)
+
+
+def test_several_runs_share_the_threads() -> None:
+    """Two that have parts at the same time: each is done, whoever the helper is with."""
+    results: list[list[int]] = []
+
+    def run() -> None:
+        for _ in range(200):
+            results.append(run_all([partial(pow, number, 2) for number in range(5)], Control(threads=2)))
+
+    runs = [threading.Thread(target=run, daemon=True) for _ in range(4)]
+    for thread in runs:
+        thread.start()
+    for thread in runs:
+        thread.join(timeout=60)
+    assert results == [[0, 1, 4, 9, 16]] * 800
 
 
 def test_who_waits_for_something_gets_it_or_what_went_wrong() -> None:

@@ -45,6 +45,8 @@ class Control:
         Bytes of resident memory the process may reach.
     threads
         Cores that operations on large tables are spread over; it may change at any time. Answers do not depend on it.
+    engaged
+        How many threads beside its own are at work for the run (``threads.py``).
     stopping
         Set to stop at the next check.
     held
@@ -54,6 +56,7 @@ class Control:
     deadline: float = math.inf
     memory: float = math.inf
     threads: int = 1
+    engaged: int = 0
     stopping: bool = False
     held: float = 0.0
     _interruptible: bool = field(default=False, repr=False)

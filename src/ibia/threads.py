@@ -4,49 +4,51 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ibia.control import Control, Stopped
 
-__all__ = ["has_help", "run_all", "wait_for"]
+__all__ = ["beside", "has_help", "run_all", "wait_for"]
 
 Outcome = TypeVar("Outcome")
 
 # How often who waits looks at the clock, in seconds.
 _LOOK = 0.05
 
-_tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-_helpers: list[threading.Thread] = []
-_starting = threading.Lock()
+# Where a helper finds what it is to do.
+_Tasks = SimpleQueue[Callable[[], None]]
+
+# Those of the helpers that have nothing to do.
+_free: list[_Tasks] = []
+_engaging = threading.Lock()
 # Whether this thread is at work on one of several functions.
 _state = threading.local()
 
 
 def has_help(control: Control) -> bool:
-    """Tell whether `run_all` would use other threads, for as many functions as there are threads."""
-    return control.threads > 1 and not getattr(_state, "helping", False)
+    """Tell whether another thread would do a part of what there is to do: not all that there may be are at work."""
+    return control.engaged < control.threads - 1 and not getattr(_state, "helping", False)
 
 
 def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> list[Outcome]:
     """Call all functions, on the threads of the run, and return their results in order.
 
-    A function that itself has parts does them one after the other: threads that wait for each other would never end.
+    Nobody waits for a thread that is at work on something else. A function that itself has parts does them one after
+    the other: threads that wait for each other would never end.
     """
-    helpers = min(len(functions), control.threads) - 1
-    if helpers <= 0 or not has_help(control):
+    helpers = _engage(min(len(functions), control.threads) - 1, control)
+    if not helpers:
         return [function() for function in functions]
-    _start_helpers(helpers)
     results: list[Any] = [None] * len(functions)
     done: SimpleQueue[tuple[int, BaseException] | None] = SimpleQueue()
     # Popping from a list is atomic, so that each function is called once, by whoever is free.
     waiting = list(range(len(functions)))[::-1]
 
-    def work() -> None:
-        error: tuple[int, BaseException] | None = None
+    def work() -> tuple[int, BaseException] | None:
         position = len(functions)
-        _state.helping = True
         try:
             while waiting:
                 try:
@@ -57,28 +59,64 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
         except BaseException as raised:
             # Nobody needs the rest.
             waiting.clear()
-            error = position, raised
-        finally:
-            _state.helping = False
-        done.put(error)
+            return position, raised
+        return None
 
-    for _ in range(helpers):
-        _tasks.put(work)
-    work()
-    errors: list[tuple[int, BaseException]] = []
-    while helpers >= 0:
+    for helper in helpers:
+        _hand_over(work, helper, done, control)
+    _state.helping = True
+    errors = [work()]
+    _state.helping = False
+    left = len(helpers)
+    while left:
         try:
-            error = done.get()
-            helpers -= 1
+            errors.append(done.get())
+            left -= 1
         except BaseException as interruption:
             # Tables must not go away while a helper is at work on them.
             waiting.clear()
-            error = len(functions), interruption
-        if error is not None:
-            errors.append(error)
-    if errors:
-        raise min(errors, key=lambda error: error[0])[1]
+            errors.append((len(functions), interruption))
+    raised = [error for error in errors if error is not None]
+    if raised:
+        raise min(raised, key=lambda error: error[0])[1]
     return results
+
+
+@contextmanager
+def beside(function: Callable[[], object], control: Control) -> Iterator[None]:
+    """Have a function called while the body of the statement runs, by another thread if one is free, else after it.
+
+    Where the body fails, what the function has begun is waited for, and how it ends does not matter.
+    """
+    done: SimpleQueue[BaseException | None] = SimpleQueue()
+
+    def work() -> BaseException | None:
+        try:
+            function()
+        except BaseException as raised:
+            return raised
+        return None
+
+    helpers = _engage(1, control)
+    for helper in helpers:
+        _hand_over(work, helper, done, control)
+    errors: list[BaseException | None] = []
+    try:
+        yield
+    except BaseException as raised:
+        errors.append(raised)
+    left = len(helpers)
+    while left:
+        try:
+            errors.append(done.get())
+            left -= 1
+        except BaseException as interruption:
+            errors.append(interruption)
+    if not (helpers or errors):
+        function()
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 def wait_for(function: Callable[[], Outcome], control: Control) -> Outcome:
@@ -112,25 +150,50 @@ def wait_for(function: Callable[[], Outcome], control: Control) -> Outcome:
     return outcomes[0]
 
 
-def _start_helpers(count: int) -> None:
-    with _starting:
-        while len(_helpers) < count:
-            helper = threading.Thread(target=_serve, daemon=True, name=f"ibia-{len(_helpers) + 1}")
-            helper.start()
-            _helpers.append(helper)
+def _engage(count: int, control: Control) -> list[_Tasks]:
+    """Return up to so many helpers, as far as the run may have more; none if this thread is one itself."""
+    if count <= 0 or not has_help(control):
+        return []
+    with _engaging:
+        count = min(count, control.threads - 1 - control.engaged)
+        while len(_free) < count:
+            _free.append(_new_helper())
+        helpers = [_free.pop() for _ in range(count)]
+        control.engaged += len(helpers)
+    return helpers
 
 
-def _serve() -> None:
+def _hand_over(work: Callable[[], Outcome], helper: _Tasks, done: SimpleQueue[Outcome], control: Control) -> None:
+    """Have a helper do some work, and put what it returns."""
+
+    def task() -> None:
+        outcome = work()
+        # First: who hears that it is done may have more to do.
+        with _engaging:
+            _free.append(helper)
+            control.engaged -= 1
+        done.put(outcome)
+
+    helper.put(task)
+
+
+def _new_helper() -> _Tasks:
+    tasks: _Tasks = SimpleQueue()
+    threading.Thread(target=_serve, args=(tasks,), daemon=True, name="ibia-helper").start()
+    return tasks
+
+
+def _serve(tasks: _Tasks) -> None:
+    _state.helping = True
     while True:
-        _tasks.get()()
+        tasks.get()()
 
 
 def _start_afresh() -> None:
     """After a fork: threads do not survive it, so the child starts its own when it needs them."""
-    global _starting, _tasks
-    _starting = threading.Lock()
-    _tasks = SimpleQueue()
-    _helpers.clear()
+    global _engaging
+    _engaging = threading.Lock()
+    _free.clear()
 
 
 os.register_at_fork(after_in_child=_start_afresh)
