@@ -103,7 +103,7 @@ class Hand:
             return self.number is not None
         entries, disagreement, lossless = self.cases[self.number]
         if self.stage == 0:
-            portfolio.note_forward(self.number, entries, lossless)
+            portfolio.note_forward(self.number, entries, lossless, float(self.number % 3))
         elif self.stage == 1:
             portfolio.note_first(self.number, answer_of(self.number, disagreement))
         else:
@@ -165,12 +165,31 @@ def test_more_alternatives_are_those_of_one_hand(count: int) -> None:
             assert answer.posterior.log_z == math.fsum(2.0**number for number in expected) / len(expected)
 
 
+def test_who_has_lost_less_goes_on_while_others_are_not_as_far() -> None:
+    portfolio = portfolio_of_eighteen()
+    work = 2.0**28
+    assert [portfolio.take(), portfolio.take()] == [0, 1]
+    portfolio.note_forward(1, work, False, 2.0)
+    portfolio.note_first(1, answer_of(1, 0.1))
+    # Nothing is known of the first one yet, which will be better more often than not.
+    assert not portfolio.worth_a_try(1)
+    portfolio.note_forward(0, work, False, 3.0)
+    assert portfolio.worth_a_try(1)
+    portfolio.note_forward(0, work, False, 1.0)
+    assert not portfolio.worth_a_try(1)
+    # Now it is known which one is to be finished.
+    portfolio.note_first(0, answer_of(0, 0.2))
+    assert not portfolio.worth_a_try(0)
+    assert not portfolio.worth_a_try(1)
+    assert [portfolio.worth_finishing(number) for number in (0, 1)] == [False, True]
+
+
 def test_spread_is_the_mean_distance_from_the_answer() -> None:
     portfolio = portfolio_of_eighteen()
     marginals = [np.array([0.5, 0.5]), np.array([0.9, 0.1]), np.array([1.0, 0.0])]
     for number, (marginal, disagreement) in enumerate(zip(marginals, [0.01, 0.5, 0.5], strict=True)):
         assert portfolio.take() == number
-        portfolio.note_forward(number, 2.0**21.6, False)
+        portfolio.note_forward(number, 2.0**21.6, False, 1.0)
         answer = Solved(Posterior({0: marginal}, inconsistencies=[disagreement]), False, 0.0, "", ())
         portfolio.note_first(number, answer)
         if portfolio.worth_finishing(number):
@@ -204,14 +223,14 @@ def test_errors_count_if_the_alternative_does() -> None:
     assert numbers == [0, 1]
     portfolio.note_error(1, ZeroDivisionError())
     assert portfolio.answer() is None
-    portfolio.note_forward(0, 1.0, False)
+    portfolio.note_forward(0, 1.0, False, 1.0)
     portfolio.note_first(0, answer_of(0, 0.1))
     with pytest.raises(ZeroDivisionError):
         portfolio.answer()
     other = portfolio_of_eighteen()
     numbers = [other.take(), other.take()]
     other.note_error(1, ZeroDivisionError())
-    other.note_forward(0, 1.0, True)
+    other.note_forward(0, 1.0, True, 0.0)
     other.note_first(0, answer_of(0, 0.0))
     other.note_answer(0, answer_of(0, 0.0))
     assert other.answer() is not None

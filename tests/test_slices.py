@@ -237,6 +237,21 @@ def test_of_several_ways_the_best_is_taken(threads: int, monkeypatch: pytest.Mon
     assert problem.slicing.at(6.0, True, alone.entries / 100.0) is alone
 
 
+@pytest.mark.parametrize(("threads", "looked_for"), [(1, 1), (2, 2)])
+def test_who_has_nothing_to_do_looks_for_a_second_way(
+    threads: int, looked_for: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it turns out that the first one was enough, that makes no difference."""
+    (problem,) = prepare_model(examples.grid(12, 12, seed=1), {}, Control(threads=threads)).problems
+    alone = component(examples.grid(12, 12, seed=1)).slicing.at(6.0, True)
+    assert alone is not None
+    monkeypatch.setattr("ibia.slicing._AGAIN_FROM", 1.5 * alone.entries)
+    found = problem.slicing.at(6.0, True, 100.0 * alone.entries)
+    assert found is not None
+    assert found.entries == alone.entries
+    assert len(problem.slicing._thorough) == looked_for
+
+
 def test_what_is_wider_than_numbers_reach_has_no_slices() -> None:
     """A clique of 1200 bits: its entries are beyond all floating-point numbers."""
     count = 40

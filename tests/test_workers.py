@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,7 @@ def test_what_turns_out_worse_is_given_up(
         return float(solved.order == firsts[0])
 
     monkeypatch.setattr("ibia.portfolio._seems_off", seems_off)
+    monkeypatch.setattr("ibia.portfolio.Portfolio.worth_a_try", lambda portfolio, number: True)
     alone = infer(model, bound=2, threads=1)
     assert alone.orders != (firsts[0],)
     given_up = []
@@ -233,6 +235,75 @@ def test_what_turns_out_worse_is_given_up(
     request.getfixturevalue("helped")
     assert_same(alone, infer(model, bound=2, threads=2))
     assert len(given_up) == 1
+
+
+def test_what_turns_out_worse_on_a_worker_is_given_up(
+    expensive: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on with the second alternative while this process is at the first; then that turns out to be better."""
+    model = grid(np.random.default_rng(5))
+    firsts: list[str] = []
+    trying, given_up = threading.Event(), threading.Event()
+    answer, ask = Trial.answer, Worker.ask
+
+    def seems_off(solved: Any) -> float:
+        firsts.append(solved.order)
+        return float(solved.order != best)
+
+    best = "elimination"
+    monkeypatch.setattr("ibia.portfolio._seems_off", seems_off)
+    monkeypatch.setattr("ibia.portfolio.Portfolio.worth_a_try", lambda portfolio, number: True)
+    alone = infer(model, bound=2, threads=1)
+    assert alone.orders == (best,) == (firsts[0],)
+
+    def waiting(self: Trial, sweeps: int, *arguments: Any) -> Any:
+        assert sweeps > 1 or trying.wait(30.0)
+        return answer(self, sweeps, *arguments)
+
+    def asked(self: Worker, name: str, *arguments: Any) -> Any:
+        if name != "answer" or arguments[1] == 1:
+            return ask(self, name, *arguments)
+        trying.set()
+        assert given_up.wait(30.0)
+        raise Stopped
+
+    monkeypatch.setattr(Trial, "answer", waiting)
+    monkeypatch.setattr(Worker, "ask", asked)
+    monkeypatch.setattr(Worker, "give_up", lambda worker: given_up.set())
+    request.getfixturevalue("helped")
+    assert_same(alone, infer(model, bound=2, threads=2))
+    assert given_up.is_set()
+    # It lives on.
+    assert len(workers._parked) == 2
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_request_is_given_up_whether_it_has_begun_or_not(begun: bool) -> None:
+    replies: SimpleQueue[Any] = SimpleQueue()
+    service = _Service(BytesIO(), BytesIO())
+    looked = threading.Event()
+
+    def work() -> None:
+        looked.set()
+        while True:
+            service._control.check()
+            time.sleep(0.001)
+
+    service.work = work  # type: ignore[attr-defined]
+    service._reply = replies.put  # type: ignore[method-assign]
+    service._listen = lambda: None  # type: ignore[method-assign]
+    if not begun:
+        service.stop(3)
+    service._requests.put((3, "work", ()))
+    service._requests.put((4, "drop_nothing", ()))
+    service.drop_nothing = lambda: service._control.check()  # type: ignore[attr-defined]
+    threading.Thread(target=service.run, daemon=True).start()
+    if begun:
+        assert looked.wait(30)
+        service.stop(3)
+    assert replies.get(timeout=30) == "ready"
+    # The one after it is not concerned.
+    assert [replies.get(timeout=30) for _ in range(2)] == [(False, None), (True, None)]
 
 
 def test_what_goes_wrong_in_a_worker_is_done_here(

@@ -68,8 +68,8 @@ class Trial:
     ----------
     work
         Table entries of all steps, and what handling their cliques takes, in the same unit.
-    exact
-        Whether nothing was lost on the way forward.
+    exact, loss
+        Whether nothing was lost on the way forward, and how many nats were.
     """
 
     def __init__(self, problem: Problem, alternative: Alternative, progress: Progress | None = None) -> None:
@@ -77,6 +77,7 @@ class Trial:
         entries, cliques = math.fsum(step.entries for step in steps), sum(len(step.forest.scopes) for step in steps)
         self.work = alternative_work(entries, cliques)
         self.exact = steps[-1].whole
+        self.loss = math.fsum(step.loss for step in steps)
         self._problem, self._alternative = problem, alternative
         self._sweeper = self._sweeper_of(steps)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from ibia.alternative import Alternative, Progress, Solved, Trial
 from ibia.control import Control, Stopped
@@ -72,6 +73,8 @@ class Schedule:
         self._threads = control.threads
         self._change = threading.Condition()
         self._held: dict[_Hand, dict[_Task, Trial | RemoteTrial]] = {}
+        # What workers are finishing.
+        self._finishing: dict[Worker, _Task] = {}
         self._busy: list[_Hand] = []
         self._over = False
 
@@ -130,9 +133,9 @@ class Schedule:
                         self._change.wait()
                     if self._over or task is None:
                         return
-                self._run(worker, task)
+                with suppress(_NotNeeded):
+                    self._run(worker, task)
         except Stopped:
-            # What it was doing turned out not to be needed.
             return
         except Exception:
             # It is lost, most likely. Somebody else will do the work, and see if there is anything else.
@@ -158,8 +161,8 @@ class Schedule:
             taken = portfolio.take()
             if taken is not None:
                 yield portfolio, taken
-        # While others are at work this process can go on, and give up when it turns out to be in vain.
-        if isinstance(hand, _Own) and any(other is not hand for other in self._busy):
+        # While others are at work one can go on, and give up when it turns out to be in vain.
+        if any(other is not hand for other in self._busy):
             for task in self._held.get(hand, {}):
                 portfolio, number = task
                 if portfolio.worth_a_try(number):
@@ -191,18 +194,46 @@ class Schedule:
             if worth_finishing is None and not begun:
                 held[task] = trial
                 return
+        try:
+            if worth_finishing is not False:
+                answer = self._finish(hand, task, trial)
+                with self._change:
+                    portfolio.note_answer(number, answer)
+                    self._noted()
+        finally:
+            trial.drop()
+
+    def _finish(self, hand: _Hand, task: _Task, trial: Trial | RemoteTrial) -> Solved:
+        """Sweep until there is an answer, unless that turns out to be in vain."""
+        portfolio, number = task
 
         def proceed() -> None:
             with self._change:
                 if portfolio.worth_finishing(number) is False:
                     raise _NotNeeded
 
-        if worth_finishing is not False:
-            answer = trial.answer(self._sweeps, proceed)
+        if isinstance(hand, _Own):
+            return trial.answer(self._sweeps, proceed)
+        # Who is far away cannot ask, and is told (`_noted`).
+        with self._change:
+            self._finishing[hand] = task
+        try:
+            proceed()
+            return trial.answer(self._sweeps)
+        except Stopped:
+            if self._over:
+                raise
+            raise _NotNeeded from None
+        finally:
             with self._change:
-                portfolio.note_answer(number, answer)
-                self._change.notify_all()
-        trial.drop()
+                del self._finishing[hand]
+
+    def _noted(self) -> None:
+        """Have others look at what is known now, and workers give up what is in vain."""
+        for worker, (portfolio, number) in self._finishing.items():
+            if portfolio.worth_finishing(number) is False:
+                worker.give_up()
+        self._change.notify_all()
 
     def _try(self, hand: _Hand, portfolio: Portfolio, number: int) -> Trial | RemoteTrial:
         """Run an alternative forward, and sweep backward once."""
@@ -216,10 +247,10 @@ class Schedule:
 
         trial = hand.start(portfolio.problem, portfolio.alternative(number), report)
         with self._change:
-            portfolio.note_forward(number, trial.work, trial.exact)
-            self._change.notify_all()
+            portfolio.note_forward(number, trial.work, trial.exact, trial.loss)
+            self._noted()
         first = trial.answer(1)
         with self._change:
             portfolio.note_first(number, first)
-            self._change.notify_all()
+            self._noted()
         return trial

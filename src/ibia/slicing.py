@@ -9,7 +9,6 @@ on it. Knows scopes and cardinalities, nothing of tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import cached_property, partial
 
 import numpy as np
@@ -23,7 +22,7 @@ from ibia.forest.layout import Trees
 from ibia.forest.refine import refine
 from ibia.forest.search import MOST_ENTRIES, search, search_fronts
 from ibia.forest.triangulate import numbered_trees
-from ibia.threads import run_all
+from ibia.threads import has_help, run_all
 
 __all__ = ["Level", "Slicing"]
 
@@ -146,23 +145,27 @@ class Slicing:
         """
         if not thorough:
             return self._in_passing.at(bound, most_entries)
-        (first,) = self._ways(1)
-        best = first.at(bound, most_entries)
-        expected = first.entries_at(bound)
+        if most_entries < math.inf and _count(most_entries) > 1 and has_help(self._control):
+            # The second one is needed more often than not, so who has nothing to do can look for it meanwhile.
+            self._look(2, bound, most_entries)
+        (best,) = self._look(1, bound, most_entries)
+        expected = self._thorough[0].entries_at(bound)
         if expected > _HOPELESS * most_entries:
             return best
-        entries = min(expected, most_entries)
-        count = max(math.ceil(min(math.log2(entries / _AGAIN_FROM), _MOST_WAYS)), 1)
-        others = self._ways(count)[1:]
-        found = run_all([partial(way.at, bound, entries) for way in others], self._control)
-        fitting = [level for level in [best, *found] if level is not None]
+        found = self._look(_count(min(expected, most_entries)), bound, most_entries)
+        fitting = [level for level in found if level is not None]
         return min(fitting, key=lambda level: level.entries, default=None)
 
-    def _ways(self, count: int) -> Sequence[_Way]:
-        """Return so many ways to look for good slices."""
+    def _look(self, count: int, bound: float, most_entries: float) -> list[Level | None]:
+        """Return what the first so many ways come to; what was found before is not looked for again."""
         while len(self._thorough) < count:
             self._thorough.append(self._way(thorough=True, seed=len(self._thorough)))
-        return self._thorough[:count]
+        return run_all([partial(way.at, bound, most_entries) for way in self._thorough[:count]], self._control)
+
+
+def _count(entries: float) -> int:
+    """Return how many ways to look for where slices of so many entries are at stake."""
+    return max(math.ceil(min(math.log2(entries / _AGAIN_FROM), _MOST_WAYS)), 1)
 
 
 class _Way:

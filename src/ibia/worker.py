@@ -72,7 +72,8 @@ class _Service:
         self._requests: SimpleQueue[tuple[int, str, tuple[Any, ...]]] = SimpleQueue()
         self._control = Control()
         self._beginning = threading.Lock()
-        self._number = 0
+        # The request under way, and the last one that is not to be answered any more.
+        self._number = self._stopped = 0
         self._problems: dict[int, Problem] = {}
         self._trials: dict[int, Trial] = {}
 
@@ -83,7 +84,7 @@ class _Service:
         while True:
             number, name, arguments = self._requests.get()
             with self._beginning:
-                self._number, self._control.stopping = number, False
+                self._number, self._control.stopping = number, 0 < number <= self._stopped
             try:
                 reply = (True, getattr(self, name)(*arguments))
             except Stopped:
@@ -121,8 +122,9 @@ class _Service:
         rest()
 
     def stop(self, number: int) -> None:
-        """Give up the request of that number, if it is still under way."""
+        """Give up the request of that number, if it is still under way, or has not begun yet."""
         with self._beginning:
+            self._stopped = number
             self._control.stopping = self._control.stopping or number == self._number
 
     def know(self, key: int, problem: Problem) -> None:
@@ -130,10 +132,10 @@ class _Service:
         problem.space.control = self._control
         self._problems[key] = problem
 
-    def start(self, key: int, problem: int, alternative: Alternative) -> tuple[float, bool]:
+    def start(self, key: int, problem: int, alternative: Alternative) -> tuple[float, bool, float]:
         """Run an alternative forward."""
         self._trials[key] = trial = Trial(self._problems[problem], alternative)
-        return trial.work, trial.exact
+        return trial.work, trial.exact, trial.loss
 
     def answer(self, key: int, sweeps: int) -> Solved:
         """Sweep backward."""

@@ -102,11 +102,15 @@ class Worker:
         with self._writing, contextlib.suppress(_WorkerLost):
             self._write(0, name, *arguments)
 
-    def cancel(self) -> None:
-        """Have it give up what it does, if it does anything."""
+    def give_up(self) -> None:
+        """Have it give up what it does, if it does anything: who waits for the answer gets Stopped."""
         with self._writing, contextlib.suppress(_WorkerLost):
-            self._cancelled = True
             self._write(0, "stop", self._number)
+
+    def cancel(self) -> None:
+        """The same, and let nothing be asked any more."""
+        self._cancelled = True
+        self.give_up()
 
     def park(self) -> None:
         """Have it forget what it knows and wait for another run."""
@@ -183,14 +187,15 @@ class Worker:
 class RemoteTrial:
     """An alternative after its forward pass, on a worker (see `Trial`)."""
 
-    def __init__(self, worker: Worker, key: int, work: float, exact: bool) -> None:
+    def __init__(self, worker: Worker, key: int, work: float, exact: bool, loss: float) -> None:
         self.work = work
         self.exact = exact
+        self.loss = loss
         self._worker = worker
         self._key = key
 
     def answer(self, sweeps: int, proceed: Proceed | None = None) -> Solved:
-        """Sweep backward; who is far away is not asked to proceed."""
+        """Sweep backward; who is far away is not asked to proceed (see `Worker.give_up`)."""
         answer: Solved = self._worker.ask("answer", self._key, sweeps)
         return answer
 

@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 # Tables of steps are kept for the way back while they take no more than this; others are computed again
 # (docs/decisions.md).
-KEPT_BYTES = 2.0**29
+KEPT_BYTES = 2.0**28
 
 # Smaller arrays come from the heap, without a system call.
 _SMALLEST = 2**15
