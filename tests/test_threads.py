@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ibia.control import Control, Stopped
-from ibia.threads import beside, has_help, run_all, wait_for
+from ibia.threads import has_help, run_all, wait_for
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -67,39 +67,17 @@ def test_nobody_waits_for_a_thread_that_is_at_work_on_something_else() -> None:
         begun.set()
         assert release.wait(30)
 
-    with beside(work, control):
-        assert begun.wait(30)
-        assert not has_help(control)
-        # The only other thread is not free: all is done here.
-        assert set(run_all([threading.get_ident] * 4, control)) == {threading.get_ident()}
-        release.set()
+    other = threading.Thread(target=run_all, args=([work, work], control), daemon=True)
+    other.start()
+    assert begun.wait(30)
+    assert not has_help(control)
+    # The only other thread of the run is not free: all is done here.
+    assert set(run_all([threading.get_ident] * 4, control)) == {threading.get_ident()}
+    release.set()
+    other.join(30)
     assert has_help(control)
     both = threading.Barrier(2, timeout=30)
     assert sorted(run_all([both.wait, both.wait], control)) == [0, 1]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_what_is_done_beside_something_is_done_when_that_has_ended(threads: int) -> None:
-    control = Control(threads=threads)
-    done: list[str] = []
-    with beside(lambda: done.append("beside"), control):
-        pass
-    assert done == ["beside"]
-    with pytest.raises(ZeroDivisionError), beside(lambda: 1 // 0, control):
-        done.append("body")
-    assert done == ["beside", "body"]
-    # Where the body fails it counts alone; what is under way has ended by then.
-    ended: list[bool] = []
-
-    def fail_late() -> None:
-        time.sleep(0.05)
-        ended.append(True)
-        raise MemoryError
-
-    with pytest.raises(KeyError), beside(fail_late, control):
-        raise KeyError
-    assert ended == ([True] if threads > 1 else [])
-    assert has_help(control) == (threads > 1)
 
 
 def test_several_runs_share_the_threads() -> None:

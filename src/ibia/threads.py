@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from ibia.control import Control, Stopped
 
-__all__ = ["beside", "has_help", "run_all", "wait_for"]
+__all__ = ["has_help", "run_all", "wait_for"]
 
 Outcome = TypeVar("Outcome")
 
@@ -65,8 +64,10 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
     for helper in helpers:
         _hand_over(work, helper, done, control)
     _state.helping = True
-    errors = [work()]
-    _state.helping = False
+    try:
+        errors = [work()]
+    finally:
+        _state.helping = False
     left = len(helpers)
     while left:
         try:
@@ -80,43 +81,6 @@ def run_all(functions: Sequence[Callable[[], Outcome]], control: Control) -> lis
     if raised:
         raise min(raised, key=lambda error: error[0])[1]
     return results
-
-
-@contextmanager
-def beside(function: Callable[[], object], control: Control) -> Iterator[None]:
-    """Have a function called while the body of the statement runs, by another thread if one is free, else after it.
-
-    Where the body fails, what the function has begun is waited for, and how it ends does not matter.
-    """
-    done: SimpleQueue[BaseException | None] = SimpleQueue()
-
-    def work() -> BaseException | None:
-        try:
-            function()
-        except BaseException as raised:
-            return raised
-        return None
-
-    helpers = _engage(1, control)
-    for helper in helpers:
-        _hand_over(work, helper, done, control)
-    errors: list[BaseException | None] = []
-    try:
-        yield
-    except BaseException as raised:
-        errors.append(raised)
-    left = len(helpers)
-    while left:
-        try:
-            errors.append(done.get())
-            left -= 1
-        except BaseException as interruption:
-            errors.append(interruption)
-    if not (helpers or errors):
-        function()
-    for error in errors:
-        if error is not None:
-            raise error
 
 
 def wait_for(function: Callable[[], Outcome], control: Control) -> Outcome:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 from ibia.backward.posterior import Posterior, largest_distance, last_informed_step, most_lost
 from ibia.forest.calibrate import ZeroMassError, calibrate
@@ -22,8 +22,7 @@ from ibia.steps.exact import Core
 from ibia.steps.messages import Messages
 from ibia.steps.reduced import message_number
 from ibia.tables import Scope, Space, Table
-from ibia.tables.threads import run_each, worth_sharing
-from ibia.threads import beside
+from ibia.tables.threads import run_each
 
 __all__ = ["Proceed", "Sweeper"]
 
@@ -138,17 +137,16 @@ class Sweeper:
         for number in range(last - 1, -1, -1):
             self._ask()
             step = self._tables_of(number)
-            with self._tables_beside(number - 1):
-                if number >= self._informed:
-                    # Theorem 1 of the paper: what was added later cannot change this step's posterior.
-                    posterior = step.forest.beliefs
-                    log_z.append(step.log_z)
-                    if step.messages is not None:
-                        step.messages.forget_told({})
-                else:
-                    posterior, log_mass = self._step_backward(number, posterior, result)
-                    log_z.append(step.log_z + log_mass)
-                result.read(posterior, self.problem.space.control)
+            if number >= self._informed:
+                # Theorem 1 of the paper: what was added later cannot change this step's posterior.
+                posterior = step.forest.beliefs
+                log_z.append(step.log_z)
+                if step.messages is not None:
+                    step.messages.forget_told({})
+            else:
+                posterior, log_mass = self._step_backward(number, posterior, result)
+                log_z.append(step.log_z + log_mass)
+            result.read(posterior, self.problem.space.control)
             # A forward sweep makes the tables of the step behind anew.
             self.steps[number + 1].release()
         self.steps[0].release()
@@ -164,13 +162,6 @@ class Sweeper:
     def _tables_of(self, number: int) -> Step:
         self.steps[number].ensure(self.problem.factors, self.problem.space)
         return self.steps[number]
-
-    def _tables_beside(self, number: int) -> AbstractContextManager[None]:
-        """Have the tables of a step made while something else is done, if that is worth while."""
-        step, control = self.steps[max(number, 0)], self.problem.space.control
-        if number < 0 or step.forest.beliefs or not worth_sharing(int(step.entries), control):
-            return nullcontext()
-        return beside(partial(self._tables_of, number), control)
 
     def _step_backward(
         self, number: int, following: dict[int, Table], result: Posterior
