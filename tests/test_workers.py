@@ -135,8 +135,9 @@ def test_alternatives_and_components_side_by_side_give_the_same_bits(
     monkeypatch.setattr("ibia.tables.threads._WORTH_WAKING", 0)
     assert_same(alone, infer(two_grids(), bound=2, threads=threads))
     assert helped
-    # They wait for the next run, and know nothing of this one any more.
+    # They wait for the next run, and know nothing of this one any more, nor does it count what they hold.
     assert len(workers._parked) == 2
+    assert (memory._limit, memory._beside, memory._relief) == (math.inf, None, None)
     assert_same(alone, infer(two_grids(), bound=2, threads=threads))
 
 

@@ -224,8 +224,6 @@ class Workers:
 
     def engage(self, count: int) -> None:
         """Have so many workers: others go, and new ones start while this process goes on."""
-        if count == len(self._workers) == 0:
-            return
         # Any thread that is short of memory may dismiss them.
         with self._changing:
             self._workers = [worker for worker in self._workers if not worker.closed]

@@ -227,7 +227,7 @@ def test_threads_compares_bits(data, tmp_path, capsys):
 def test_memory_is_compared_with_each_limit(data, tmp_path, capsys):
     out = tmp_path / "memory.json"
     arguments = ["memory", "--data", str(data), "--only", "spins", "--bound", "4", "--memory-limit", "2000", "9000"]
-    assert main([*arguments, "--json", str(out)]) == 0
+    assert main([*arguments, "--threads", "2", "--json", str(out)]) == 0
     rows = read(out)
     assert [row["memory_limit_bytes"] for row in rows] == [2000 * 2**20, 9000 * 2**20]
     assert all(2**20 < row["memory_before_bytes"] <= row["peak_memory_bytes"] for row in rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -83,6 +85,44 @@ def test_while_a_run_lasts_memory_is_kept_up_to_the_most_that_was_in_use(monkeyp
     memory.limit_memory(math.inf)
     memory.end_of_run()
     assert memory._kept <= 2**20
+
+
+def test_who_can_make_room_is_asked_once_before_memory_is_refused() -> None:
+    asked = []
+
+    def relieve() -> None:
+        asked.append(threading.current_thread())
+        time.sleep(0.05)
+        memory.limit_memory(math.inf)
+
+    memory.limit_memory(1.0, lambda: 1e6, relieve)
+    # Several threads are short of it at the same time: they wait for whoever asks first.
+    threads = [threading.Thread(target=memory.allocate_unset, args=(2**18,)) for _ in range(4)]
+    failures: list[object] = []
+    hook, threading.excepthook = threading.excepthook, failures.append
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+    finally:
+        threading.excepthook = hook
+    assert len(asked) == 1
+    assert not failures
+    # Where that is of no use there is none.
+    memory.limit_memory(1.0, None, lambda: asked.append(threading.current_thread()))
+    with pytest.raises(MemoryError):
+        memory.weigh(0)
+    assert len(asked) == 2
+
+
+def test_what_others_hold_counts() -> None:
+    limit = 2.0 * memory._held()
+    memory.limit_memory(limit, lambda: limit)
+    with pytest.raises(MemoryError):
+        memory.weigh(0)
+    memory.limit_memory(limit, lambda: 0.0)
+    memory.weigh(0)
 
 
 def test_memory_that_is_refused_does_not_count_as_used() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from ibia.bench.accuracy import warm_up
 from ibia.bench.apart import Job, Row, peak_memory, run_jobs
 from ibia.bench.instances import find_instance, load
-from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, selected
+from ibia.bench.options import add_json, add_limits, add_order, add_selection, limits, positive, selected
 from ibia.bench.report import label, write_json
 
 __all__ = ["add_command", "measure", "supported"]
@@ -28,11 +28,12 @@ def add_command(commands: Any) -> None:
         "memory",
         help="peak memory of runs against their limit",
         description="Peak resident memory of each run before inference (interpreter, compiled code, model) and after "
-        "it, against the limit that inference was given.",
+        "it, against the limit that inference was given. With several threads it is that of all processes that help.",
     )
     add_selection(parser)
     parser.add_argument("--bound", type=float, default=20.0, metavar="BITS", help="of the runs (default: 20)")
     add_order(parser)
+    parser.add_argument("--threads", type=positive, default=1, metavar="N", help="cores to use (default: 1)")
     parser.add_argument(
         "--memory-limit", type=float, nargs="+", metavar="MIB", help="limits to try (default: run without a limit)"
     )
@@ -55,7 +56,7 @@ def _command(options: argparse.Namespace) -> int:
         Job(
             "memory.measure",
             {"data": str(options.data), "family": instance.family, "name": instance.name}
-            | {"choices": {"bound": options.bound, "order": options.order, "slices": options.slices}}
+            | {"choices": {name: getattr(options, name) for name in ("bound", "order", "slices", "threads")}}
             | {"memory_limit": limit},
             {"family": instance.family, "name": instance.name, "memory_limit_bytes": limit},
         )
@@ -64,7 +65,7 @@ def _command(options: argparse.Namespace) -> int:
     ]
     print("MiB of resident memory")
     print(f"{'family':<12}{'name':<28}{'before':>8}{'peak':>9}{'limit':>9}{'peak/limit':>12}{'seconds':>10}  answer")
-    rows = run_jobs(jobs, limits(options), report=lambda row: print(_line(row), flush=True))
+    rows = run_jobs(jobs, limits(options, options.threads), report=lambda row: print(_line(row), flush=True))
     print("", *_summary_lines(rows), sep="\n")
     write_json(options.json, rows)
     return 0

@@ -62,6 +62,7 @@ _limit = math.inf
 # What other processes of the run hold, which counts as well, and what makes room before memory is refused.
 _beside: Callable[[], float] | None = None
 _relief: Callable[[], object] | None = None
+_relieving = threading.Lock()
 # Who has nothing to do keeps memory for further use while all hold no more than this part of the limit.
 _PLENTY = 0.5
 
@@ -170,7 +171,7 @@ def limit_memory(
     beside
         Returns what other processes hold: that counts as well.
     relief
-        Called where memory is short, to make room: it sets another limit, without relief.
+        Called, once, where memory is short, to make room, and to set another limit.
     """
     global _limit, _beside, _relief
     _limit, _beside, _relief = limit, beside, relief
@@ -187,13 +188,17 @@ def weigh(size: int, limit: float | None = None) -> None:
         most = _limit if limit is None else limit
         return _held() + size <= most - min(_ROOM_PART * most, _ROOM)
 
+    global _relief
     while not fits():
         release_all()
-        if fits():
-            return
-        if _relief is None:
-            raise MemoryError
-        _relief()
+        # Who comes while another thread makes room waits for that.
+        with _relieving:
+            if fits():
+                return
+            if _relief is None:
+                raise MemoryError
+            relief, _relief = _relief, None
+            relief()
 
 
 def _held() -> float:
@@ -217,8 +222,8 @@ def allocate(size: int, value: float) -> Array:
 
 def _start_afresh() -> None:
     """After a fork: whoever held the lock is not there any more, nor is what it did half."""
-    global _lock, _kept, _used, _peak
-    _lock = threading.Lock()
+    global _lock, _relieving, _kept, _used, _peak
+    _lock, _relieving = threading.Lock(), threading.Lock()
     _returned.clear()
     _free.clear()
     _kept = _used = _peak = 0
