@@ -206,7 +206,8 @@ class Predictor:
     def _side_by_side(self, alternatives: float, tables: float, beside: float) -> int:
         """Return how many processes there is work, and memory, for.
 
-        They need not be sure of it: who needs more than there is gives way, and costs nobody else time.
+        They need not be sure of it: who needs more than there is gives way, and nothing that this process has done is
+        lost.
         """
         most = min(self._processes, int(alternatives))
         if most <= 1:

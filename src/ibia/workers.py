@@ -218,8 +218,6 @@ class Workers:
         self._control = control
         self._workers: list[Worker] = []
         self._limit = math.inf
-        # Those that have begun to work.
-        self._present: list[Worker] = []
         self._changing = threading.Lock()
 
     def engage(self, count: int) -> None:
@@ -240,9 +238,10 @@ class Workers:
 
         def begin(worker: Worker) -> None:
             with self._changing:
-                self._present = [other for other in {*self._present, worker} if not other.closed]
-                numbers = [os.getpid(), *(other.number for other in self._present)]
-                for other in self._present:
+                # All that have started, since those before did not know of this one.
+                started = [other for other in self._workers if other.number is not None]
+                numbers = [os.getpid(), *(other.number for other in started)]
+                for other in started:
                     other.tell("use_memory", self._limit, [number for number in numbers if number != other.number])
             job(worker)
 
