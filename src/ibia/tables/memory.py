@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ibia.limits import resident_memory
+from ibia.tables.pages import give_back, new_memory
 
 __all__ = [
     "KEPT_BYTES",
@@ -102,7 +103,7 @@ def _sort_in() -> None:
 def _keep_within_reason() -> None:
     """Give memory that waits for further use back to the system where it is too much (with the lock held)."""
     while _kept > max(_KEPT, min(_peak, _LIMIT_PART * _limit) - _used):
-        _take(next(iter(_free)))
+        give_back(_take(next(iter(_free))))
 
 
 def _take(size: int) -> Array:
@@ -154,7 +155,7 @@ def _new(capacity: int) -> Array:
     try:
         if capacity >= _WEIGHED and _limit < math.inf:
             weigh(8 * capacity)
-        return np.empty(capacity)
+        return new_memory(capacity)
     except MemoryError:
         with _lock:
             _used -= 8 * capacity
@@ -244,6 +245,9 @@ def release_all() -> None:
     """Give the memory that waits for further use back to the system."""
     global _kept
     with _lock:
+        for waiting in _free.values():
+            for memory in waiting:
+                give_back(memory)
         _free.clear()
         _kept = 0
 
