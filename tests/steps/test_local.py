@@ -10,10 +10,11 @@ import pytest
 from ibia.errors import InputError
 from ibia.forest.checks import check_reduction
 from ibia.forest.forest import Forest
+from ibia.steps import local
 from ibia.steps.exact import Core, marginalise_exactly
 from ibia.steps.local import LocalReducer, Reduction
 from ibia.steps.loss import Removal, loss_rule
-from ibia.tables import Space, Table
+from ibia.tables import Space, Table, threads
 
 LOSSY_KINDS = ["grid", "dense", "with_zeros", "mixed", "deterministic", "bayesian"]
 
@@ -131,7 +132,7 @@ def test_each_single_removal_loses_what_the_rule_says(
                 rule = loss_rule("kl", core.forest, interface, space)
                 reducer = LocalReducer(core.forest, interface, rule, space)
                 removal = reducer.removals(clique, variable)[way]
-                loss = 0.0 if removal.exact else rule.loss(removal, reducer.scopes, reducer.sepsets)
+                loss = 0.0 if removal.exact else rule.loss(removal)
                 reducer._remove(removal)
                 reduction = reducer.reduction()
                 check_reduction(core.forest, reduction, interface)
@@ -214,7 +215,7 @@ def test_the_cheapest_removal_is_taken_and_mutual_information_prefers_others() -
     rule = loss_rule("kl", forest, interface, space)
     reducer = LocalReducer(forest, interface, rule, space)
     losses = {
-        variable: rule.loss(reducer.removals(0, variable)[0], reducer.scopes, reducer.sepsets) for variable in (1, 2)
+        variable: rule.loss(reducer.removals(0, variable)[0]) for variable in (1, 2)
     }
     assert reducer.reduce({0: 2.0})
     cheapest = min(losses, key=losses.__getitem__)
@@ -238,7 +239,7 @@ def test_mutual_information_is_measured_in_nats() -> None:
     share = forest.sepsets[0, 1].values.reshape(2, 2).sum(axis=0)
     entropy = -math.fsum(p * math.log(p) for p in share.tolist())
     # Variable 2 tells all about its copy, variable 1, which is in the interface.
-    assert rule.rank(removal, reducer.scopes, reducer.sepsets)[1] == pytest.approx(entropy, abs=1e-12)
+    assert rule.rank(removal, reducer.scopes[removal.clique])[1] == pytest.approx(entropy, abs=1e-12)
 
 
 @pytest.mark.parametrize("rule", ["kl", "mi"])
@@ -248,12 +249,16 @@ def test_the_removal_chosen_is_the_best_of_all(rule, kind, seed, problem_of, fir
     """Most removals are ruled out by a part of their loss; the choice must be as if all had been ranked."""
     space, core, interface = core_of(problem_of, first_forest, kind, seed, 5.0)
     reducer = LocalReducer(core.forest, interface, loss_rule(rule, core.forest, interface, space), space)
+    earlier: list[Removal] = []
     for clique in sorted(core.forest.scopes):
         while True:
             ways = [way for variable in sorted(reducer.scopes[clique]) for way in reducer.removals(clique, variable)]
             fresh = loss_rule(rule, core.forest, interface, space)
-            ranks = [fresh.rank(way, reducer.scopes, reducer.sepsets) for way in ways]
-            made = reducer.reduce({clique: reducer.bits[clique] - 1e-6})[:1]
+            for removal in earlier:
+                fresh.note(removal)
+            ranks = [fresh.rank(way, reducer.scopes[way.clique]) for way in ways]
+            made = reducer.reduce({clique: reducer.bits[clique] - 1e-6})
+            earlier += made
             if not ways:
                 assert not made
                 break
@@ -263,6 +268,49 @@ def test_the_removal_chosen_is_the_best_of_all(rule, kind, seed, problem_of, fir
             if len(made[0].terms) > 1:
                 assert sorted(made[0].edges) == sorted(key for key, _ in made[0].terms)
                 assert sorted(made[0].cliques) == sorted(member for _, member in made[0].terms)
+
+
+@pytest.mark.parametrize("kind", ["grid", "dense"])
+def test_losses_are_the_same_to_the_last_bit_whenever_they_are_asked_for(kind, problem_of, first_forest) -> None:
+    """Threads look at more than one alone does, and what is chosen must not depend on it."""
+    space, core, interface = core_of(problem_of, first_forest, kind, 1, 5.0)
+    early, late = (loss_rule("kl", core.forest, interface, space) for _ in range(2))
+    reducer = LocalReducer(core.forest, interface, loss_rule("kl", core.forest, interface, space), space)
+    compared = 0
+    for removal in reducer.reduce(dict.fromkeys(core.forest.scopes, 3.5)):
+        for rule in (early, late):
+            rule.note(removal)
+        for clique in sorted(reducer.scopes):
+            for variable in sorted(set(core.forest.scopes[clique]) & reducer.scopes[clique]):
+                for way in reducer.removals(clique, variable):
+                    if not way.exact:
+                        early.loss(way)
+    for clique in sorted(reducer.scopes):
+        for variable in sorted(reducer.scopes[clique]):
+            for way in reducer.removals(clique, variable):
+                if not way.exact:
+                    assert late.loss(way) == early.loss(way)
+                    compared += 1
+    assert compared
+
+
+@pytest.mark.parametrize("rule", ["kl", "mi"])
+@pytest.mark.parametrize("kind", ["grid", "dense", "deterministic"])
+def test_several_threads_choose_the_same_removals(
+    rule, kind, problem_of, first_forest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space, core, interface = core_of(problem_of, first_forest, kind, 2, 6.0)
+    limits = dict.fromkeys(core.forest.scopes, 2.0)
+    alone = LocalReducer(core.forest, interface, loss_rule(rule, core.forest, interface, space), space)
+    wanted = alone.reduce(limits)
+    monkeypatch.setattr(local, "_WORTH_THREADS", 1)
+    monkeypatch.setattr(threads, "_WORTH_WAKING", 1)
+    space.control.threads = 4
+    for _ in range(5):
+        reducer = LocalReducer(core.forest, interface, loss_rule(rule, core.forest, interface, space), space)
+        assert reducer.reduce(limits) == wanted
+        assert reducer.loss == alone.loss
+    assert wanted
 
 
 def test_unknown_rules_are_refused() -> None:

@@ -8,17 +8,21 @@ paper). Which variable goes where is decided by a loss from ``loss.py``.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from ibia.forest.forest import Edge, Forest, edge
 from ibia.steps.loss import LossRule, Removal
 from ibia.tables import Scope, Space
+from ibia.tables.threads import run_parts
 
 __all__ = ["LocalReducer", "Reduction"]
 
 _EPSILON = 1e-9
 # Removals that lose less than this (nats) are exact up to rounding: the variable is a function of what stays.
 LOSSLESS = 1e-9
+# With fewer entries, what there is to do for each variable of a clique is Python's for the most part.
+_WORTH_THREADS = 2**14
 
 
 @dataclass
@@ -133,7 +137,7 @@ class LocalReducer:
         return ways
 
     def _remove(self, removal: Removal) -> None:
-        loss = 0.0 if removal.exact else self.rule.loss(removal, self.scopes, self.sepsets)
+        loss = 0.0 if removal.exact else self.rule.loss(removal)
         if not removal.exact:
             self.removed += 1
         # A loss that is no number must not pass for none.
@@ -151,7 +155,7 @@ class LocalReducer:
         for key in removal.edges:
             self.sepsets[key].discard(removal.variable)
             self._note_if_alone(key, self.sepsets[key])
-        self.rule.forget(removal)
+        self.rule.note(removal)
 
     def reduce(self, limits: dict[int, float]) -> list[Removal]:
         """Bring the named cliques within their limits (bits), always at the smallest loss; return what was removed.
@@ -190,19 +194,34 @@ class LocalReducer:
             for variable in sorted(self.scopes[clique])
             if not (variable in self.interface and len(self.holders[variable]) == 1)
         }
-        floors = self.rule.floors(clique, edges, self.scopes, self.sepsets)
+        floors = self.rule.floors(clique, edges)
+        scope = self.scopes[clique]
         best: tuple[float, ...] | None = None
-        choice: Removal | None = None
-        for variable in sorted(edges, key=lambda variable: (floors[variable], variable)):
+
+        def cheapest_way(variable: int) -> tuple[tuple[float, ...], int, Removal] | None:
+            """Return the best way to take a variable out, its rank, and its number, unless others are better."""
+            nonlocal best
             if best is not None and floors[variable] > best[0]:
-                break
+                return None
             ways = self.removals(clique, variable)
-            first = len(ways)
+            found = None
             for number in sorted(range(len(ways)), key=lambda number: (len(ways[number].cliques), number)):
-                rank = self.rule.rank(ways[number], self.scopes, self.sepsets, best)
-                if rank is not None and (best is None or rank < best or (rank == best and number < first)):
-                    best, choice, first = rank, ways[number], number
-        return choice
+                rank = self.rule.rank(ways[number], scope, best)
+                if rank is None:
+                    continue
+                if found is None or (rank, number) < found[:2]:
+                    found = rank, number, ways[number]
+                if best is None or rank < best:
+                    best = rank
+            return found
+
+        # Threads that look at several at once may look at more of them than one alone would.
+        order = sorted(edges, key=lambda variable: (floors[variable], variable))
+        size = self.space.size(tuple(scope))
+        entries = size * len(order) if size >= _WORTH_THREADS else 0
+        found = run_parts([partial(cheapest_way, variable) for variable in order], entries, self.space.control)
+        ways = [way for way in found if way is not None]
+        return min(ways, key=lambda way: way[:2])[2] if ways else None
 
     def reduction(self) -> Reduction:
         """Return the outcome so far."""

@@ -7,7 +7,7 @@ the variable and an interface variable of the clique, interface variables last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -23,8 +23,6 @@ __all__ = ["LOSSES", "LossRule", "Removal", "loss_rule"]
 _ROUNDING = 1e-9
 # Losses are compared to so many digits after the point: what is equal stays equal however sums are rounded.
 _DIGITS = 13
-# With tables of fewer entries, looking at as few of them as possible is faster than computing all on several threads.
-_WORTH_THREADS = 2**14
 
 
 class Removal(NamedTuple):
@@ -53,16 +51,10 @@ def _keys(removal: Removal) -> tuple[int | Edge, ...]:
     return (*removal.edges, *removal.cliques)
 
 
-Scopes = dict[int, set[int]]
-Sepsets = dict[Edge, set[int]]
-
-
 class LossRule(Protocol):
-    """Ranks removals (smaller is better) and tells their loss in nats."""
+    """Ranks removals (smaller is better) and tells their loss in nats; several threads may ask it at a time."""
 
-    def floors(
-        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
-    ) -> dict[int, float]:
+    def floors(self, clique: int, edges: dict[int, list[Edge]]) -> dict[int, float]:
         """Return for each variable what the first figure of no removal of it from a clique is below.
 
         Parameters
@@ -73,16 +65,22 @@ class LossRule(Protocol):
         ...
 
     def rank(
-        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+        self, removal: Removal, scope: Collection[int], best: tuple[float, ...] | None = None
     ) -> tuple[float, ...] | None:
-        """Return the sort key of a removal; it may be None where the key would be above `best`."""
+        """Return the sort key of a removal; it may be None where the key would be above `best`.
+
+        Parameters
+        ----------
+        scope
+            What is left of its clique.
+        """
         ...
 
-    def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
+    def loss(self, removal: Removal) -> float:
         """Return the exact loss of a removal in nats."""
         ...
 
-    def forget(self, removal: Removal) -> None:
+    def note(self, removal: Removal) -> None:
         """Hear that a removal was made: what is known of its cliques and sepsets holds no longer."""
         ...
 
@@ -94,73 +92,71 @@ class KullbackLeibler:
         self.space = space
         self._beliefs = forest.beliefs
         self._sepsets = forest.sepsets
-        # The marginal of each clique and sepset as reduced so far (the next one starts from it), its entropy, and
-        # H(v | rest) of the variables asked for: sums over many of them are made again and again.
+        # The variables removed from each clique and sepset, its marginal without them as far as it was asked for, its
+        # entropy, and H(v | rest) of the variables asked for: sums over many of them are made again and again.
+        self._removed: dict[int | Edge, list[int]] = {}
         self._current: dict[int | Edge, Table] = {}
         self._entropies: dict[int | Edge, float] = {}
         self._conditionals: dict[int | Edge, dict[int, float]] = {}
 
     def rank(
-        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+        self, removal: Removal, scope: Collection[int], best: tuple[float, ...] | None = None
     ) -> tuple[float, ...] | None:
         """Return the loss per bit that the removal frees in its clique."""
         variable = removal.variable
         bits = max(self.space.log2[variable], 1e-9)
         if removal.exact:
             return (0.0, float(variable))
-        if best is not None and not self._within(removal, best[0] * bits + _ROUNDING, scopes, sepsets):
+        if best is not None and not self._within(removal, best[0] * bits + _ROUNDING):
             return None
-        return (round(self.loss(removal, scopes, sepsets), _DIGITS) / bits, float(variable))
+        return (round(self.loss(removal), _DIGITS) / bits, float(variable))
 
-    def _within(self, removal: Removal, most: float, scopes: Scopes, sepsets: Sepsets) -> bool:
+    def _within(self, removal: Removal, most: float) -> bool:
         """Tell whether a removal loses no more than `most`, looking at no more of it than that takes."""
         variable, conditionals = removal.variable, self._conditionals
-        if self.space.size(tuple(scopes[removal.clique])) >= _WORTH_THREADS:
-            self._measure([(key, variable) for key in _keys(removal)], scopes, sepsets)
         loss = 0.0
         for key, clique in removal.terms:
             try:
                 loss += conditionals[key][variable] - conditionals[clique][variable]
             except KeyError:
-                self._measure([(key, variable), (clique, variable)], scopes, sepsets)
+                self._measure([(key, variable), (clique, variable)])
                 loss += conditionals[key][variable] - conditionals[clique][variable]
             if loss > most:
                 return False
         return True
 
-    def loss(self, removal: Removal, scopes: Scopes, sepsets: Sepsets) -> float:
+    def loss(self, removal: Removal) -> float:
         """Return Σ H(v | S∖v) over the sepsets minus Σ H(v | C∖v) over the cliques."""
         variable, conditionals = removal.variable, self._conditionals
         try:
             gained = sum([conditionals[key][variable] for key in removal.edges])
             lost = sum([conditionals[clique][variable] for clique in removal.cliques])
         except KeyError:
-            self._measure([(key, variable) for key in _keys(removal)], scopes, sepsets)
-            return self.loss(removal, scopes, sepsets)
+            self._measure([(key, variable) for key in _keys(removal)])
+            return self.loss(removal)
         return gained - lost
 
-    def floors(
-        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
-    ) -> dict[int, float]:
+    def floors(self, clique: int, edges: dict[int, list[Edge]]) -> dict[int, float]:
         """Return the least loss per bit of any pair of the clique itself and one of its edges."""
         conditionals = self._conditionals
         shared = {variable: keys for variable, keys in edges.items() if keys}
         wanted: list[tuple[int | Edge, int]] = [(clique, variable) for variable in shared]
         wanted += [(key, variable) for variable, keys in shared.items() for key in keys]
-        self._measure(wanted, scopes, sepsets)
+        self._measure(wanted)
         floors = dict.fromkeys(edges, 0.0)
         for variable, keys in shared.items():
             loss = min(conditionals[key][variable] for key in keys) - conditionals[clique][variable]
             floors[variable] = (loss - _ROUNDING) / max(self.space.log2[variable], 1e-9)
         return floors
 
-    def forget(self, removal: Removal) -> None:
+    def note(self, removal: Removal) -> None:
         """Forget the entropies of what has changed."""
         for key in _keys(removal):
+            self._removed.setdefault(key, []).append(removal.variable)
             self._conditionals.pop(key, None)
             self._entropies.pop(key, None)
 
-    def _measure(self, wanted: list[tuple[int | Edge, int]], scopes: Scopes, sepsets: Sepsets) -> None:
+    def _measure(self, wanted: list[tuple[int | Edge, int]]) -> None:
         """Compute H(v | rest) of pairs of a clique or sepset and a variable v, if not known, on threads if worth it."""
         conditionals = self._conditionals
         unknown = [
@@ -170,7 +166,7 @@ class KullbackLeibler:
         ]
         if not unknown:
             return
-        tables = self._tables(dict.fromkeys(key for key, _ in unknown), scopes, sepsets)
+        tables = self._tables(dict.fromkeys(key for key, _ in unknown))
         missing = {(key, variable): tables[key] for key, variable in unknown}
         whole = {key: table for (key, _), table in missing.items() if key not in self._entropies}
         tasks = [table.entropy for table in whole.values()]
@@ -185,25 +181,28 @@ class KullbackLeibler:
         for (key, variable), entropy in zip(missing, found[len(whole) :], strict=True):
             conditionals.setdefault(key, {})[variable] = self._entropies[key] - entropy
 
-    def _tables(self, keys: Iterable[int | Edge], scopes: Scopes, sepsets: Sepsets) -> dict[int | Edge, Table]:
+    def _tables(self, keys: Iterable[int | Edge]) -> dict[int | Edge, Table]:
         """Return the marginals of cliques and sepsets over what is left of their scopes."""
         tables: dict[int | Edge, Table] = {}
-        larger: dict[int | Edge, tuple[Table, set[int]]] = {}
+        larger: dict[int | Edge, Table] = {}
         for key in keys:
-            scope = sepsets[key] if isinstance(key, tuple) else scopes[key]
             table = self._current.get(key)
             if table is None:
                 table = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
             tables[key] = table
-            if len(table.scope) != len(scope):
-                larger[key] = table, scope
+            if not set(self._removed.get(key, ())).isdisjoint(table.scope):
+                larger[key] = table
 
         def summed(key: int | Edge) -> Table:
-            table, scope = larger[key]
-            return table.marginal(tuple(sorted(scope)))
+            table = larger[key]
+            # One after the other: then sums are the same whenever they are asked for.
+            for variable in self._removed[key]:
+                if variable in table.scope:
+                    table = table.marginal(tuple(other for other in table.scope if other != variable))
+            return table
 
         if larger:
-            sizes = [table.values.size for table, _ in larger.values()]
+            sizes = [table.values.size for table in larger.values()]
             tables.update(zip(larger, run_each(summed, list(larger), sizes, self.space.control), strict=True))
         self._current.update(tables)
         return tables
@@ -217,21 +216,19 @@ class MutualInformation(KullbackLeibler):
         self._interface = interface
         self._pairs: dict[tuple[int, Scope], float] = {}
 
-    def floors(
-        self, clique: int, edges: dict[int, list[Edge]], scopes: Scopes, sepsets: Sepsets
-    ) -> dict[int, float]:
+    def floors(self, clique: int, edges: dict[int, list[Edge]]) -> dict[int, float]:
         """Return nothing that would rule out a variable: pairs are cheap."""
         return dict.fromkeys(edges, 0.0)
 
     def rank(
-        self, removal: Removal, scopes: Scopes, sepsets: Sepsets, best: tuple[float, ...] | None = None
+        self, removal: Removal, scope: Collection[int], best: tuple[float, ...] | None = None
     ) -> tuple[float, ...]:
         """Return the largest mutual information with an interface variable of the clique, per bit."""
         clique, variable = removal.clique, removal.variable
         largest = max(
             (
                 self._mutual(clique, variable, other)
-                for other in scopes[clique]
+                for other in scope
                 if other != variable and other in self._interface
             ),
             default=0.0,
