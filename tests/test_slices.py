@@ -197,6 +197,33 @@ def test_the_search_for_slices_ends_where_they_cost_too_much() -> None:
     assert len(again._in_passing._levels) < len(slicing._in_passing._levels)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [examples.grid(15, 15, seed=1), examples.grid(6, 30, seed=2), examples.diagnosis(50, 80, 3, seed=3)],
+    ids=["square", "long", "diagnosis"],
+)
+def test_no_slices_are_lost_by_giving_up_early(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gives up only at the end comes to the same, at every bound, and looks at more on the way."""
+    problem = component(model)
+    found: dict[bool, list[bool]] = {True: [], False: []}
+    looked_for = {True: 0, False: 0}
+    at = Slicing.at
+    for early in (True, False):
+        if not early:
+            monkeypatch.setattr("ibia.costs._LUCK", 1e6)
+            monkeypatch.setattr(
+                Slicing, "at", lambda slicing, bound, thorough=False, most_entries=0.0: at(slicing, bound, thorough)
+            )
+        for bound in np.arange(2.0, problem.width, 1.0):
+            slicing = component(model).slicing
+            monkeypatch.setattr(problem, "slicing", slicing)
+            found[early].append(Sizes(problem).costs(bound, thorough=True).slices is not None)
+            looked_for[early] += sum(len(way._levels) for way in [slicing._in_passing, *slicing._thorough])
+    assert found[True] == found[False]
+    assert set(found[True]) == {True, False}
+    assert looked_for[True] < looked_for[False]
+
+
 def test_variables_are_held_where_cliques_are_too_large() -> None:
     """Of a wide part and a long narrow one with more entries in all, the wide one is what has to become narrower."""
     dense = [([first, second], [[2.0, 1.0], [1.0, 3.0]]) for second in range(8) for first in range(second)]

@@ -59,6 +59,8 @@ MOST_BITS = 900.0
 _EPSILON = 1e-9
 # Whether a component that does not fit is solved in slices: if that costs less than approximation, never, or always.
 
+# Holding so many bits may make a component narrower by as many, and by so many more with luck.
+_LUCK = 2.0
 # Good slices, once looked for, may have so many times fewer entries than those found in passing.
 _HOPE = 8.0
 
@@ -154,13 +156,14 @@ class Sizes:
         # Slices take about as long as the whole would, at least.
         if slices == "never" or (slices == "auto" and self._whole.work > _WORTH_EXACTNESS * approximate.total):
             return approximate
-        # Each entry of a slice is work.
         most = math.inf if slices == "always" else _WORTH_EXACTNESS * approximate.total
-        slicing = self._problem.slicing
+        if self._least_graph(bound) > most:
+            return approximate
+        slicing, most_entries = self._problem.slicing, most / _EXACT_PASSES
         hopeful = slices == "always"
-        level = None if hopeful else slicing.at(bound, most_entries=_HOPE * most if thorough else most)
+        level = None if hopeful else slicing.at(bound, most_entries=_HOPE * most_entries if thorough else most_entries)
         if hopeful or (thorough and level is not None):
-            level = slicing.at(bound, True, most)
+            level = slicing.at(bound, True, most_entries)
         sliced = approximate if level is None else self._sliced(level)
         return sliced if sliced.total <= most else approximate
 
@@ -171,6 +174,11 @@ class Sizes:
         if problem.narrow:
             return _exact(self._cliques, self._messages, problem.trees)
         return self._sliced(problem.slicing.whole)
+
+    def _least_graph(self, bound: float) -> float:
+        """Return what it costs at least to handle the cliques of all slices, as work."""
+        count = math.exp2(min(self._problem.width - bound - _LUCK, MOST_BITS))
+        return _ENTRIES_PER_CLIQUE * count * self._whole.graph
 
     def _sliced(self, level: Level) -> Costs:
         cliques, messages = _sizes(self._bits[level.variables], level.trees)
