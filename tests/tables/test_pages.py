@@ -70,6 +70,17 @@ def test_where_the_system_has_nothing_left_that_is_an_error_of_memory() -> None:
         pages.new_memory(2**50)
 
 
+@advice
+def test_a_system_without_large_pages_has_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmap, "MADV_HUGEPAGE", 12345)
+    with pytest.raises(OSError, match="Invalid argument"):
+        mmap.mmap(-1, mmap.PAGESIZE).madvise(mmap.MADV_HUGEPAGE)
+    array = pages.new_memory(pages._OWN // 8)
+    array[:] = 1.0
+    pages.give_back(array)
+    assert not array.any()
+
+
 def test_elsewhere_arrays_come_from_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_HAS_ADVICE", False)
     monkeypatch.setattr(mmap, "mmap", None)

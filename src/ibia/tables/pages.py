@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +61,9 @@ def _region(size: int) -> Array:
     except OSError as error:
         raise MemoryError from error
     start = -_address(mapping) % _LARGE_PAGE
-    # What does not fill a large page would take a whole one.
-    mapping.madvise(mmap.MADV_HUGEPAGE, start, 8 * size // _LARGE_PAGE * _LARGE_PAGE)
+    # What does not fill a large page would take a whole one; some systems know the word but have none.
+    with suppress(OSError):
+        mapping.madvise(mmap.MADV_HUGEPAGE, start, 8 * size // _LARGE_PAGE * _LARGE_PAGE)
     return np.ndarray(size, buffer=mapping, offset=start)
 
 
