@@ -57,13 +57,12 @@ _WORTH_EXACTNESS = 2.0
 # Tables of more bits are counted as if they had so many: the numbers must stay finite.
 MOST_BITS = 900.0
 _EPSILON = 1e-9
-# Whether a component that does not fit is solved in slices: if that costs less than approximation, never, or always.
-
 # Holding so many bits may make a component narrower by as many, and by so many more with luck.
 _LUCK = 2.0
 # Good slices, once looked for, may have so many times fewer entries than those found in passing.
 _HOPE = 8.0
 
+# Whether a component that does not fit is solved in slices: if that costs less than approximation, never, or always.
 SLICES = ("auto", "never", "always")
 
 

@@ -214,9 +214,7 @@ def test_the_cheapest_removal_is_taken_and_mutual_information_prefers_others() -
     interface = {0, 1, 2, 3}
     rule = loss_rule("kl", forest, interface, space)
     reducer = LocalReducer(forest, interface, rule, space)
-    losses = {
-        variable: rule.loss(reducer.removals(0, variable)[0]) for variable in (1, 2)
-    }
+    losses = {variable: rule.loss(reducer.removals(0, variable)[0]) for variable in (1, 2)}
     assert reducer.reduce({0: 2.0})
     cheapest = min(losses, key=losses.__getitem__)
     assert cheapest not in reducer.scopes[0]

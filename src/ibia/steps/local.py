@@ -219,9 +219,9 @@ class LocalReducer:
         order = sorted(edges, key=lambda variable: (floors[variable], variable))
         size = self.space.size(tuple(scope))
         entries = size * len(order) if size >= _WORTH_THREADS else 0
-        found = run_parts([partial(cheapest_way, variable) for variable in order], entries, self.space.control)
-        ways = [way for way in found if way is not None]
-        return min(ways, key=lambda way: way[:2])[2] if ways else None
+        cheapest = run_parts([partial(cheapest_way, variable) for variable in order], entries, self.space.control)
+        ranked = [way for way in cheapest if way is not None]
+        return min(ranked, key=lambda way: way[:2])[2] if ranked else None
 
     def reduction(self) -> Reduction:
         """Return the outcome so far."""

@@ -184,25 +184,25 @@ class KullbackLeibler:
     def _tables(self, keys: Iterable[int | Edge]) -> dict[int | Edge, Table]:
         """Return the marginals of cliques and sepsets over what is left of their scopes."""
         tables: dict[int | Edge, Table] = {}
-        larger: dict[int | Edge, Table] = {}
+        larger: dict[int | Edge, tuple[Table, list[int]]] = {}
         for key in keys:
             table = self._current.get(key)
             if table is None:
                 table = self._sepsets[key] if isinstance(key, tuple) else self._beliefs[key]
             tables[key] = table
-            if not set(self._removed.get(key, ())).isdisjoint(table.scope):
-                larger[key] = table
+            gone = [variable for variable in self._removed.get(key, ()) if variable in table.scope]
+            if gone:
+                larger[key] = table, gone
 
         def summed(key: int | Edge) -> Table:
-            table = larger[key]
+            table, gone = larger[key]
             # One after the other: then sums are the same whenever they are asked for.
-            for variable in self._removed[key]:
-                if variable in table.scope:
-                    table = table.marginal(tuple(other for other in table.scope if other != variable))
+            for variable in gone:
+                table = table.marginal(tuple(other for other in table.scope if other != variable))
             return table
 
         if larger:
-            sizes = [table.values.size for table in larger.values()]
+            sizes = [table.values.size for table, _ in larger.values()]
             tables.update(zip(larger, run_each(summed, list(larger), sizes, self.space.control), strict=True))
         self._current.update(tables)
         return tables

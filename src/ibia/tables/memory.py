@@ -103,7 +103,12 @@ def _sort_in() -> None:
 def _keep_within_reason() -> None:
     """Give memory that waits for further use back to the system where it is too much (with the lock held)."""
     while _kept > max(_KEPT, min(_peak, _LIMIT_PART * _limit) - _used):
-        give_back(_take(next(iter(_free))))
+        _give_one_back()
+
+
+def _give_one_back() -> None:
+    """Give some of the memory of the size that was unused for longest back to the system (with the lock held)."""
+    give_back(_take(next(iter(_free))))
 
 
 def _take(size: int) -> Array:
@@ -243,13 +248,9 @@ def end_of_run() -> None:
 
 def release_all() -> None:
     """Give the memory that waits for further use back to the system."""
-    global _kept
     with _lock:
-        for waiting in _free.values():
-            for memory in waiting:
-                give_back(memory)
-        _free.clear()
-        _kept = 0
+        while _free:
+            _give_one_back()
 
 
 def recover() -> None:
